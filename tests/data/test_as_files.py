@@ -11,8 +11,9 @@ import pytest
 from pyarrow import parquet
 
 from acclimate.data.as_files import _cache_file, labelled_files, raw_text
-from acclimate.data.dataset import class_names, group_by_split
+from acclimate.data.dataset import group_by_split
 from acclimate.reading.labelled import LabelledFiles, read_files
+from acclimate.text.documents import class_names
 
 STATED = LabelledFiles(train=Path())
 FEATURES = {"text": {"dtype": "string", "_type": "Value"}, "label": {"names": ["neg", "pos"], "_type": "ClassLabel"}}

@@ -195,9 +195,7 @@ def test_labels_that_differ_by_case_or_spaces_are_one_where_asked(tmp_path: Path
     path = csv(tmp_path / "a.csv", ["very good", "bad"] * 20 + ["Very  Good", " BAD", "very good"])
     found = read_files(LabelledFiles(path, fold_labels=True))
     assert found.labels == ("bad", "very good")
-    assert found.notes[0] == (
-        "Labels that differ by case or spaces only were read as one: ' BAD' as 'bad', 'Very  Good' as 'very good'."
-    )
+    assert found.notes[0] == ("Spellings of one label were read as one: ' BAD' as 'bad', 'Very  Good' as 'very good'.")
 
 
 def test_rows_without_any_class_are_told(tmp_path: Path) -> None:
@@ -445,7 +443,7 @@ CASES = {
     ),
     "answers that stand elsewhere": (
         {"data": [{"paragraphs": [{"context": "the end", "qas": [question("1", "end", "end")] * 2}]}]},
-        ("none of 2 rows", "questions.json, article 1, paragraph 1, question 1", "it stands at 4"),
+        ("none of 2 rows", "questions.json, article 1, paragraph 1, question 1", "it is at 4"),
     ),
     "an id twice": (
         {"data": [{"paragraphs": [{"context": "the end", "qas": [question("1", "the end", "end")] * 2}]}]},
@@ -521,7 +519,7 @@ def test_what_can_be_mended_is_mended_on_request_and_counted(tmp_path):
     assert found.labels == ("Yes", "no")
     assert found.notes[:2] == (
         f"{path}: rows without the characters that have no meaning in a text: 1 (--repair).",
-        f"{path}: rows left out that stand there twice: 1 (--repair).",
+        f"{path}: repeated rows that were left out: 1 (--repair).",
     )
     assert "'yes ' as 'Yes'" in found.notes[2]
     write(tmp_path / "train.json", [article("x", 12)])
@@ -533,7 +531,7 @@ def test_what_can_be_mended_is_mended_on_request_and_counted(tmp_path):
             for answer in asked["answers"]:
                 answer["answer_start"] -= 1
     (tmp_path / "train.json").write_text(json.dumps(early))
-    with pytest.raises(ValueError, match=r"have it mended \(--repair\)"):
+    with pytest.raises(ValueError, match=r"have it corrected \(--repair\)"):
         read_files(LabelledFiles(tmp_path / "train.json"))
     found = read_files(LabelledFiles(tmp_path / "train.json", repair=True))
-    assert "answers moved to where they stand in their context: 24 (--repair)." in found.notes[0]
+    assert "answers moved to their place in the context: 24 (--repair)." in found.notes[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -209,3 +210,96 @@ def test_joint_tags_are_of_several_entities_and_a_set_that_train_lacks_may_be_te
     assert found.metric.name == "entity_f1"
     made = prepare(found.task(), tmp_path, tmp_path / "data")
     assert made.score([("B-Disease+B-Gene", "I-Gene")], [("B-Gene", "I-Gene")]) == pytest.approx(2 / 3)
+
+
+FORMS = {
+    "PER-B PER-I LOC-B O": ("B-PER", "I-PER", "B-LOC", "O"),
+    "B_PER I_PER B_LOC o": ("B-PER", "I-PER", "B-LOC", "O"),
+    "b-PER i-PER b-LOC o": ("B-PER", "I-PER", "B-LOC", "O"),
+    "PER PER LOC O": ("I-PER", "I-PER", "I-LOC", "O"),
+    "B-PER L-PER U-LOC O": ("B-PER", "L-PER", "U-LOC", "O"),
+    "I-PER E-PER E-LOC O": ("B-PER", "I-PER", "B-LOC", "O"),
+}
+LAYOUTS = {
+    "plain.conll": "{word} {tag}",
+    "numbered.tsv": "{count}\t{word}\t{tag}",
+    "germeval.tsv": "{count}\t{word}\t{tag}\tO",
+    "uner.conllu": "{count}\t{word}\t{tag}\t-\tuser",
+    "constant.conll": "{word} {tag} _",
+}
+
+
+@pytest.mark.parametrize(
+    ("tags", "name"), [*((tags, "plain.conll") for tags in FORMS), *(("PER-B PER-I LOC-B O", name) for name in LAYOUTS)]
+)
+def test_other_tags_and_layouts_are_read_and_said(tmp_path: Path, tags: str, name: str) -> None:
+    sentences = []
+    for number in range(40):
+        words = zip((f"Ann{number}", f"Lee{number}", "Rome", f"is{number}"), tags.split(), strict=True)
+        lines = [LAYOUTS[name].format(count=at, word=word, tag=tag) for at, (word, tag) in enumerate(words, 1)]
+        sentences.append("\n".join((["#\thttp://x\t[day]"] if name == "germeval.tsv" else []) + lines))
+    (tmp_path / name).write_text("\n\n".join(sentences) + "\n")
+    found = read_files(LabelledFiles(tmp_path / name, kind="tokens"))
+    first = next(row for rows in found.splits.values() for row in rows if row.id.endswith(":1"))
+    assert (first.text, first.label) == ("Ann0 Lee0 Rome is0", FORMS[tags])
+    assert found.metric.name == "entity_f1"
+    usual = tags in ("B-PER L-PER U-LOC O",)
+    assert any(" read as " in note for note in found.notes if "The tags" not in note) != (
+        usual and name == "plain.conll"
+    )
+
+
+def test_conllu_has_ranges_and_fields_by_number(tmp_path: Path) -> None:
+    lines = ["# text = don't go", "1-2\tdon't\t" + "\t".join("_" * 8)]
+    for count, (word, upos, xpos) in enumerate((("do", "AUX", "VB"), ("n't", "PART", "RB"), ("go", "VERB", "VB")), 1):
+        lines.append("\t".join([str(count), word, word, upos, xpos, *"_____"]))
+    lines.insert(-1, "2.1\tempty" + "\t_" * 8)
+    written = ["\n".join(lines).replace("\tgo\t", f"\tgo{number}\t") for number in range(40)]
+    (tmp_path / "ud.conllu").write_text("\n\n".join(written) + "\n")
+    found = read_files(LabelledFiles(tmp_path / "ud.conllu"))
+    assert found.splits["train"][0].text.startswith("do n't go")
+    assert found.splits["train"][0].label == ("AUX", "PART", "VERB")
+    assert any("field 2 is read as the word and field 4 as its tag" in note for note in found.notes)
+    assert read_files(LabelledFiles(tmp_path / "ud.conllu", label="5")).labels == ("RB", "VB")
+    for stated, message in (("11", "has 10 fields in a line"), ("upos", "no names of columns")):
+        with pytest.raises(ValueError, match=message):
+            read_files(LabelledFiles(tmp_path / "ud.conllu", label=stated, kind="tokens"))
+
+
+@pytest.mark.parametrize(
+    ("tags", "odd"),
+    [("B-PER 0 O", "0"), ("B-PER X O", "X"), ("B-PER PER O", "PER"), ("B-PER E-PER U-PER O O", "B-PER")],
+)
+def test_an_odd_tag_is_an_error_with_its_line(tmp_path: Path, tags: str, odd: str) -> None:
+    usual = "".join(f"a{number} B-PER\nb{number} O\n\n" for number in range(40)) if odd != "B-PER" else ""
+    written = "".join(f"w{place} {tag}\n" for place, tag in enumerate(tags.split()))
+    (tmp_path / "train.conll").write_text(usual + written)
+    line = usual.count("\n") + 1 + tags.split().index(odd)
+    with pytest.raises(ValueError, match=rf"train\.conll:{line}: the tag '{odd}' .* --metric word_accuracy"):
+        read_files(LabelledFiles(tmp_path / "train.conll"))
+
+
+@pytest.mark.parametrize("name", ["train.csv", "train.jsonl", "kaggle.csv", "stated.csv", "lists.csv"])
+def test_a_word_a_row_and_lists_in_fields_are_sentences(tmp_path: Path, name: str) -> None:
+    rows: list[dict[str, str]] = []
+    for number in range(40):
+        words = {f"Ann{number}": "B-PER", "is": "O", f"here{number}": "O"}
+        if name == "lists.csv":
+            rows.append({"words": str([*words]), "tags": "['B-PER' 'O' 'O']"})
+            continue
+        for place, (word, tag) in enumerate(words.items()):
+            numbers = f"Sentence: {number}" if not place else "" if name == "kaggle.csv" else f"Sentence: {number}"
+            rows.append({"sid" if name != "stated.csv" else "block": numbers, "words": word, "tags": tag})
+    if name.endswith(".jsonl"):
+        (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    else:
+        lines = [",".join(f'"{value}"' for value in row.values()) for row in rows]
+        (tmp_path / name).write_text("\n".join([",".join(rows[0]), *lines]) + "\n")
+    stated = LabelledFiles(tmp_path / name, text="words", label="tags", kind="tokens" if "lists" in name else "auto")
+    if name == "stated.csv":
+        with pytest.raises(ValueError, match=r"--group NAME; the other columns are \['block'\]"):
+            read_files(stated)
+        stated = replace(stated, group="block")
+    found = read_files(stated)
+    first = next(row for rows in found.splits.values() for row in rows if row.text.startswith("Ann0 "))
+    assert (first.text, first.label, found.metric.name) == ("Ann0 is here0", ("B-PER", "O", "O"), "entity_f1")

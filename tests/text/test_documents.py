@@ -163,7 +163,7 @@ def test_a_list_of_texts_or_objects_in_one_json_file(tmp_path):
     with pytest.raises(ValueError, match=r"notes\.json: no field 'text'; its fields are \['body'\]"):
         [*read_documents(file)]
     file.write_text('{"text": "One."}', encoding="utf-8")
-    with pytest.raises(ValueError, match=r"notes\.json: holds one JSON value that is no list"):
+    with pytest.raises(ValueError, match=r"notes\.json: is one JSON value that is no list"):
         [*read_documents(file)]
 
 

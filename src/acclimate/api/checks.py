@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 # options of labelled files: fields of reading.labelled.LabelledFiles, where split_seed is `seed`, and of HubChoice
 LABELLED = (
-    *("dev", "test", "text", "pair", "label", "group", "id", "kind", "separator", "fold_labels", "repair", "metric"),
-    *("max_tokens", "split_seed"),
+    *("dev", "test", "text", "pair", "label", "labels", "group", "id", "kind", "separator", "fold_labels", "repair"),
+    *("metric", "max_tokens", "split_seed"),
 )
 HUB = ("config", "split", "revision")
 LISTED = "words"  # a parameter of this name takes models or files, and settings among them
@@ -259,10 +259,23 @@ def check_ready(parameters: Mapping[str, Any]) -> None:
         raise ValueError(f"{unread[0]}: {task} has files and splits already. Leave {unread[0]} out")
 
 
+def label_columns(named: str | Sequence[str] | None) -> str | tuple[str, ...]:
+    """Return the column of the label, or several of 0 and 1. named: as typed or as a keyword; None: not stated"""
+    columns = (named,) if isinstance(named, str) else tuple(named or ("label",))
+    return columns[0] if len(columns) == 1 else columns
+
+
+def class_names(named: str | Sequence[str]) -> tuple[str, ...]:
+    """Return the names of classes: a list, or a text with commas between them."""
+    names = named.split(",") if isinstance(named, str) and named else named
+    return tuple(name.strip() for name in names)
+
+
 def labelled_files_of(parameters: Mapping[str, Any]) -> LabelledFiles:
     from acclimate.reading.labelled import LabelledFiles
 
     files = {name: parameters[name] for name in LABELLED if name != "split_seed"}
+    files |= {"label": label_columns(files["label"]), "labels": class_names(files["labels"])}
     return LabelledFiles(train=Path(parameters["task"] or ""), seed=parameters["split_seed"], **files)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from acclimate.api.checks import check_ready
+from acclimate.api.checks import check_ready, class_names, label_columns
 from acclimate.data.embedded import embedded_files, is_embedded
 from acclimate.reading.labels import Stated
 
@@ -23,7 +23,9 @@ class TaskOptions:
     """Options of labelled files, other than the file to train on.
 
     dev, test    what `task` may be, or the name of a split; where one is missing, its rows are split off
-    text, pair, label, group, id   names of columns
+    text, pair, group, id   names of columns
+    label        the name of a column, or a list of columns of 0 and 1, one for each label
+    labels       names of the classes 0, 1, ... or of the places of vectors of 0 and 1
     kind, separator, fold_labels, repair, metric, max_tokens, split_seed   as of `reading.labelled.LabelledFiles`, which
                  calls the last one `seed`
     config, split, revision   of a dataset of the hub; split: to train on
@@ -34,7 +36,8 @@ class TaskOptions:
     test: Any = None
     text: str = "text"
     pair: str | None = None
-    label: str = "label"
+    label: str | Sequence[str] = "label"
+    labels: Sequence[str] = ()
     group: str | None = None
     id: str | None = None
     kind: Stated = "auto"
@@ -56,7 +59,9 @@ class TaskOptions:
 
         check_ready({**vars(self), "task": task})
         names = {field.name for field in fields(LabelledFiles)} & vars(self).keys() - {"dev", "test"}
-        about = LabelledFiles(train=Path(), seed=self.split_seed, **{name: getattr(self, name) for name in names})
+        options: dict[str, Any] = {name: getattr(self, name) for name in names}
+        options |= {"label": label_columns(self.label), "labels": class_names(self.labels)}
+        about = LabelledFiles(train=Path(), seed=self.split_seed, **options)
         if self.data is not None or is_embedded(task):
             splits: dict[str, Any] = {
                 name: Path(split) for name in ("dev", "test") if isinstance(split := getattr(self, name), str | Path)

@@ -15,6 +15,8 @@ from acclimate.cli import race, recipes, settings, use
 from acclimate.cli.analyse import analyse
 from acclimate.cli.data import data
 from acclimate.cli.method import adapt
+from acclimate.cli.once import USAGE_ERROR, Verbs
+from acclimate.cli.streams import open_closed
 from acclimate.cli.study import study
 
 RACE, METHODS, GROUPS = "Compare, choose, hand over", "Methods", "Groups"
@@ -33,7 +35,6 @@ CUT = {"recommend": "`acclimate study stilt` measures which task to train on fir
 
 
 NO_CHOICE = "is not one of"
-_USAGE_ERROR: Any = typer.BadParameter.__mro__[1]  # click's, or that of the copy of click in newer typer
 
 
 def _settings_called(takes: str, option: str) -> str:
@@ -73,13 +74,13 @@ class _Verbs(TyperGroup):
     def make_context(self, *arguments: Any, **settings: Any) -> Any:
         try:
             return super().make_context(*arguments, **settings)
-        except _USAGE_ERROR as error:
+        except USAGE_ERROR as error:
             _refuse(error)
 
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
-        except _USAGE_ERROR as error:
+        except USAGE_ERROR as error:
             name, at = getattr(error, "option_name", ""), error.ctx
             takes = getattr(at.command.callback, "takes", "") if name and at else ""
             if isinstance(takes, str) and takes and (meant := _settings_called(takes, name)):
@@ -110,7 +111,7 @@ def _version(flag: bool) -> None:
         raise typer.Exit
 
 
-app = typer.Typer(
+app = Verbs(
     help="Adapt encoder language models to a domain, and know whether it helped.",
     cls=_Verbs,
     no_args_is_help=True,
@@ -145,6 +146,7 @@ def main() -> None:
     # torch and transformers make a million objects as they are imported, and by default Python looks for cycles among
     # them each time that there are 700 more: a fifth of the imports' time.
     gc.set_threshold(10_000)
+    open_closed()
     # As it ends, Python looks for cycles among all that torch has imported: half a second, for memory that goes anyway.
     atexit.register(gc.freeze)
     app()

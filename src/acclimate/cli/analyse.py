@@ -11,9 +11,10 @@ import typer
 
 from acclimate.api.checks import check_texts
 from acclimate.cli import options
+from acclimate.cli.once import Verbs
 from acclimate.cli.verb import Session, verb
 
-analyse = typer.Typer(help="Look into models: attention heads, word embeddings, head importance.", no_args_is_help=True)
+analyse = Verbs(help="Look into models: attention heads, word embeddings, head importance.", no_args_is_help=True)
 
 
 def _page_and_texts(name: str, parameters: Mapping[str, Any]) -> None:

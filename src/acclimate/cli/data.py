@@ -10,6 +10,7 @@ import typer
 
 from acclimate.api.checks import LISTED, apart, check_files, check_raw_text, check_settings
 from acclimate.cli import options
+from acclimate.cli.once import Verbs
 from acclimate.cli.verb import Session, verb
 
 if TYPE_CHECKING:
@@ -18,9 +19,7 @@ if TYPE_CHECKING:
 
 REPORT, TABLE = "report.md", "counts.csv"  # neither has the ending of raw text
 
-data = typer.Typer(
-    help="Make labelled files and raw text ready, retrieve from it, fetch benchmarks.", no_args_is_help=True
-)
+data = Verbs(help="Make labelled files and raw text ready, retrieve from it, fetch benchmarks.", no_args_is_help=True)
 
 
 @data.command()
@@ -152,7 +151,8 @@ def retrieve(
         Path | None, typer.Argument(metavar="FILE", help="A labelled file; its training texts are the queries.")
     ] = None,
     corpus: Annotated[
-        Path | None, typer.Option("--corpus", help="Raw text to retrieve from, a file or folder.")
+        list[Path] | None,
+        typer.Option("--corpus", help="Raw text to retrieve from, a file or folder; may be repeated."),
     ] = None,
     separated: options.SeparatedOption = "line",
     k: Annotated[int | None, typer.Option("--k", help="Documents for each query, 1 to 10,000 (50).")] = None,

@@ -168,7 +168,24 @@ LABELLED: Group = {  # a user's labelled files
     ),
     "text": (_option(str, "--text", "Column of the text.", COLUMNS), "text"),
     "pair": (_option(str | None, "--pair", "Column of a second text.", COLUMNS), None),
-    "label": (_option(str, "--label", "Column of the label.", COLUMNS), "label"),
+    "label": (
+        _option(
+            list[str] | None,
+            "--label",
+            "Column of the label; repeated: a column of 0 and 1 for each label.  [default: label]",
+            COLUMNS,
+        ),
+        None,
+    ),
+    "labels": (
+        _option(
+            str,
+            "--labels",
+            "Names of the classes 0, 1, ... or of the places of vectors of 0 and 1, with commas between them.",
+            COLUMNS,
+        ),
+        "",
+    ),
     "group": (_option(str | None, "--group", "Column of what has to stay on one side of a split.", COLUMNS), None),
     "id": (_option(str | None, "--id", "Column of the rows' ids.", COLUMNS), None),
     "kind": (
@@ -214,7 +231,12 @@ HUB: Group = {  # which part of a dataset of the hub, or of a saved one
 }
 RAW: Group = {  # raw text
     "corpus": (
-        _option(Path | None, "--corpus", "Raw text of the domain: a file, folder or dataset of the hub.", RAW_TEXT),
+        _option(
+            list[Path] | None,
+            "--corpus",
+            "Raw text of the domain: a file, folder or dataset of the hub; may be repeated.",
+            RAW_TEXT,
+        ),
         None,
     ),
     "general": (

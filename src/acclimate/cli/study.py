@@ -14,6 +14,7 @@ import typer
 
 from acclimate.api.checks import check_directory, check_locked, check_study
 from acclimate.cli import options
+from acclimate.cli.once import Verbs
 from acclimate.cli.options import JOBS, TRACKING
 from acclimate.cli.verb import Session, verb
 from acclimate.studies import STUDIES, Study
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="--out of race, evaluate or a study.")]
 PAPERS, RUNS = "The papers' studies", "A study that runs or has run"
 
-study = typer.Typer(help="Repeat the papers' studies on your data; look at a study's state.", no_args_is_help=True)
+study = Verbs(help="Repeat the papers' studies on your data; look at a study's state.", no_args_is_help=True)
 
 
 def _task_command(named: Study, out: Path) -> Callable[..., None]:

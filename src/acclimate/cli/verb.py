@@ -17,7 +17,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import wraps
 from pathlib import Path
 from types import FrameType
@@ -38,7 +38,9 @@ from acclimate.api.checks import (
 from acclimate.api.race import run_jobs
 from acclimate.cli import options
 from acclimate.cli.options import ASSIGNMENTS, HUB, JOBS, LABELLED, RAW, RECIPE, Group
+from acclimate.cli.streams import broken_pipe_quiet, check_open
 from acclimate.models.loading import SCRATCH
+from acclimate.text.untrusted import plain_lines, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -65,7 +67,7 @@ class Session:
         from acclimate.core import ranks
 
         if ranks.is_first():
-            self.console.print(text, highlight=False, markup=False)
+            self.console.print(plain_lines(text), highlight=False, markup=False)
 
     def give(self, document: Any) -> None:
         """Print the document of --json on standard output, under torchrun in the first process only."""
@@ -162,6 +164,7 @@ def verb(
         def run(**arguments: Any) -> None:
             with errors_printed():
                 arguments = arguments if arrange is None else arrange(arguments)
+                arguments = {name: _home_path(value) for name, value in arguments.items()}
                 if settings:
                     check_settings(settings if isinstance(settings, str) else settings(arguments), arguments)
                 check_tracker(arguments.get("track"))
@@ -221,13 +224,32 @@ def _arguments(function: Callable[..., None], parameters: Mapping[str, Any]) -> 
     return arguments
 
 
+def _home_path(value: Any) -> Any:
+    """Return a path with the home directory for `~`, which shells do not replace after `--corpus=`.
+
+    Raises ValueError for a path that is not UTF-8.
+    """
+    if isinstance(value, list):
+        return [_home_path(element) for element in value]
+    if isinstance(value, Path | str) and str(value) != str(value).encode(errors="replace").decode():
+        raise ValueError(
+            f"{printable(str(value))}: a name that is not UTF-8 cannot be recorded. Rename the file or folder"
+        )
+    if isinstance(value, str):
+        name, equals, path = value.partition("=~/")
+        return f"{name}={os.path.expanduser(f'~/{path}')}" if equals else os.path.expanduser(value)
+    return Path(os.path.expanduser(value)) if isinstance(value, Path) else value
+
+
 def _replace_datasets(parameters: dict[str, Any]) -> dict[str, Any]:
     """Return what was typed with files in place of datasets of the hub and of saved datasets."""
     if not parameters.keys() & {"task", "corpus", "general"}:
         return parameters
-    from acclimate.data.as_files import HubChoice, labelled_files, raw_text
+    from acclimate.data.as_files import HubChoice, joined_corpora, labelled_files, raw_text
     from acclimate.data.embedded import ABSTRACTS, embedded_files, is_embedded
 
+    if isinstance(corpora := parameters.get("corpus"), list):
+        parameters = {**parameters, "corpus": joined_corpora(corpora) if corpora else None}
     result = dict(parameters)
     check_ready(parameters)
     task, hub_options = (
@@ -264,6 +286,10 @@ def _session(function: Callable[..., None], parameters: Mapping[str, Any]) -> It
     held = parameters["out"] if _holds(function) and not dry_run else None
     # what a program reads from standard output has nothing else in it
     to_stderr = bool(parameters.get("json")) or str(parameters.get("out")) == "-"
+    if to_stderr:
+        check_open("stdout", "Open it, or write to a file")
+    if parameters.get("file") == "-":
+        check_open("stdin", "Open it, or name a file")
     with screen(to_stderr) as console, ExitStack() as stack:
         session = Session(console, parameters)
         ranks.start()
@@ -319,31 +345,36 @@ def screen(to_stderr: bool = False) -> Iterator[Console]:
 
 
 class _TerminatedError(BaseException):
-    """SIGTERM came."""
+    """SIGTERM or SIGHUP came, whose number is `args[0]`."""
 
 
 @contextmanager
 def _stoppable(out: Path) -> Iterator[None]:
-    """If ctrl-C or SIGTERM stops the block, say how to go on, and end with the status that a shell gives it."""
+    """If ctrl-C, SIGTERM or SIGHUP stops the block, say how to continue, and end with the status that a shell gives it.
+
+    A SIGHUP that is ignored, as under nohup, stays so.
+    """
 
     def terminated(number: int, frame: FrameType | None) -> None:
-        raise _TerminatedError
+        raise _TerminatedError(number)
 
     main = threading.current_thread() is threading.main_thread()  # only there may handlers be set
-    before = signal.signal(signal.SIGTERM, terminated) if main else None
+    heeded = [one for one in (signal.SIGTERM, signal.SIGHUP) if main and signal.getsignal(one) != signal.SIG_IGN]
+    before = {one: signal.signal(one, terminated) for one in heeded}
     try:
         yield
     except (KeyboardInterrupt, _TerminatedError) as stop:
         message = (
-            f"What is finished stays in {out}; a training run loses at most its last half minute. To go on: {command()}"
+            f"Finished work is in {out}; a training run loses at most its last half minute. To continue: {command()}"
             if out.exists()
             else "Nothing was begun."
         )
-        typer.echo(f"acclimate: stopped. {message}", err=True)
-        raise typer.Exit(128 + (signal.SIGTERM if isinstance(stop, _TerminatedError) else signal.SIGINT)) from None
+        with suppress(OSError):  # the terminal may be gone
+            typer.echo(f"acclimate: stopped. {message}", err=True)
+        raise typer.Exit(128 + (stop.args[0] if isinstance(stop, _TerminatedError) else signal.SIGINT)) from None
     finally:
-        if main:
-            signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
+        for one, handler in before.items():
+            signal.signal(one, handler or signal.SIG_DFL)
 
 
 @contextmanager
@@ -355,7 +386,8 @@ def errors_printed() -> Iterator[None]:
     from acclimate.core.files import HeldError
 
     try:
-        yield
+        with broken_pipe_quiet():
+            yield
     except (ValueError, OSError, HeldError, ImportError) as error:
         from acclimate.reports.page import escaped
 

@@ -98,8 +98,9 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
 
     The sibling's name is this writer's own, so of several writers of one `path` the last one wins, whole. If the block
     raises, the sibling is removed. If the process is killed, it stays, and a later call for the same `path` on this
-    machine removes it.
+    machine removes it. If `path` is a link, the file that it names is replaced.
     """
+    path = path.resolve() if path.is_symlink() else path
     temporary = temporary_path(path)
     try:
         with disk_named(path):
@@ -321,8 +322,9 @@ def new_directory(path: Path) -> Iterator[Path]:
     The sibling's name is this writer's own, so of several writers of one `path` the last one wins, whole. If the block
     raises, `path` does not change and the sibling is removed. If the process is killed, the sibling stays, and the next
     call for the same `path` on this machine removes it. The directory that is replaced is renamed before it is removed,
-    so `path` never holds a part of it.
+    so `path` never holds a part of it. If `path` is a link, the directory that it names is replaced.
     """
+    path = path.resolve() if path.is_symlink() else path
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = temporary_path(path)
     temporary.mkdir()

@@ -262,10 +262,14 @@ def override(recipe: T, assignments: Iterable[str]) -> T:
     """Return the recipe with `key=value` assignments made; keys of nested settings are written `plan.steps=100`."""
     current = to_mapping(recipe)
     values: dict[str, Any] = {}
+    first: dict[str, str] = {}
     for assignment in assignments:
         key, equals, text = assignment.partition("=")
         if not equals or not key:
             raise ValueError(f"command line: '{assignment}' is not of the form key=value")
+        if key in first:
+            raise ValueError(f"command line: '{key}' is stated twice, as {first[key]} and as {text}. State it once")
+        first[key] = text
         *parents, last = key.split(".")
         _check_refused(type(recipe), [*parents, last][0], where="command line")
         inner: dict[str, Any] = values
@@ -399,8 +403,14 @@ def _convert(hint: Any, value: Any, *, where: str, key: str) -> Any:
             return None
         options = [argument for argument in arguments if argument is not type(None)]
         tables = [argument for argument in options if dataclasses.is_dataclass(argument)]
+        lists = [argument for argument in options if typing.get_origin(argument) is tuple]
+        plain = [argument for argument in options if argument not in (*tables, *lists)]
         [inner] = (
-            tables if tables and isinstance(value, Mapping) else [option for option in options if option not in tables]
+            tables
+            if tables and isinstance(value, Mapping)
+            else lists
+            if not plain or (lists and isinstance(value, list | tuple))
+            else plain
         )
         return _convert(inner, value, where=where, key=key)
     if dataclasses.is_dataclass(hint) and isinstance(value, Mapping):
@@ -422,7 +432,7 @@ def _convert(hint: Any, value: Any, *, where: str, key: str) -> Any:
             raise ValueError(f"{where}: {key} = {value} is no finite number")
         return float(value)
     if hint is Path and isinstance(value, str):
-        return Path(value)
+        return Path(os.path.expanduser(value))
     if isinstance(hint, type) and isinstance(value, hint) and not (hint is int and isinstance(value, bool)):
         return value
     if origin is tuple and not isinstance(value, list | tuple):

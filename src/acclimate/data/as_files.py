@@ -31,16 +31,17 @@ from acclimate.core.door import option
 from acclimate.core.names import nearest, shown
 from acclimate.core.settings import digest
 from acclimate.core.types import SPLITS, Split
-from acclimate.data.dataset import SPLIT_NAMES, Rows, Source, Table, class_names, group_by_split, parquet_table
+from acclimate.data.dataset import SPLIT_NAMES, Rows, Source, Table, group_by_split, parquet_table
+from acclimate.reading.formats.squad import question_of
 from acclimate.reading.labelled import LabelledFiles
-from acclimate.reading.tables import Columns, no_column
-from acclimate.text.documents import dataset_files, files_of, is_dataset
+from acclimate.reading.source import QUESTION_COLUMNS
+from acclimate.reading.tables import no_column
+from acclimate.text.documents import check_documents, class_names, dataset_files, files_of, is_dataset
 from acclimate.text.untrusted import INPUTS, RECORD, named, printable
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-QUESTIONS = ("context", "question", "answers")  # columns of the hub's SQuAD
 SAVED_SPLITS = "dataset_dict.json"  # which `DatasetDict.save_to_disk` writes
 ROWS = 10_000  # of a batch that is written
 UNLABELLED = -1  # a ClassLabel where the label is withheld
@@ -122,10 +123,12 @@ def _with_path(labelled: LabelledFiles, split: Split, path: Path) -> LabelledFil
 def raw_text(held: Any, *, column: str = "text", choice: HubChoice = HubChoice()) -> Path:
     """Return the path of raw text: `held` itself if it is a path without splits, else the file that its texts become.
 
-    held    what `labelled_files` takes, or an iterable of texts. Of several splits, also of a folder that `datasets`
-            saved or one of Parquet files, "train" is read, or the only one
+    held    what `labelled_files` takes, a list of paths, or an iterable of texts. Of several splits, also of a folder
+            that `datasets` saved or one of Parquet files, "train" is read, or the only one
     column  of the texts, where there is none called "text"; a single column of text needs no name
     """
+    if isinstance(held, list | tuple) and held and all(isinstance(path, Path) for path in held):
+        return joined_corpora(held)
     if isinstance(held, str | Path) and not is_hub_id(held) and not _has_splits(Path(held).expanduser()):
         return Path(held)
     if not isinstance(held, str | Path | Mapping) and isinstance(held, Iterable) and not is_table(held):
@@ -149,6 +152,32 @@ def raw_text(held: Any, *, column: str = "text", choice: HubChoice = HubChoice()
         )
     write = partial(_write_rows, rows, {text_column: "text"})
     return _cache_file(_name(source.name), _ending(rows), write, {"about": source.about, "split": name, **source.facts})
+
+
+def joined_corpora(corpora: Sequence[Path]) -> Path:
+    """Return the path of raw text that has all of these: the only one, or a folder of the cache with links to them.
+
+    Raises ValueError for a corpus that is given twice, one that is not there, and one that `data corpus` wrote.
+    """
+    if len(corpora) == 1:
+        return corpora[0]
+    paths = [raw_text(corpus).resolve() for corpus in corpora]
+    for number, path in enumerate(paths):
+        if path in paths[:number]:
+            raise ValueError(f"{option('corpus', named(corpora[number]))} is given twice. Give each corpus once")
+        if any((path / name).exists() for name in ("corpus.json", "preparation.json")):
+            raise ValueError(
+                f"{named(corpora[number])}: a corpus that `acclimate data corpus` wrote cannot be joined with another. "
+                f"Give the raw texts, or write one corpus of all of them"
+            )
+        check_documents(path)
+    name = _name("-and-".join(path.stem for path in paths))[:100]
+    folder = files.cache() / INPUTS / digest([*map(str, paths)])[:24] / name
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, path in enumerate(paths, 1):
+        with contextlib.suppress(FileExistsError):
+            (folder / f"{number}-{path.name}").symlink_to(path)
+    return folder
 
 
 def rows_file(held: str | Path, choice: HubChoice = HubChoice()) -> Path:
@@ -178,10 +207,10 @@ def _has_splits(folder: Path) -> bool:
     """Return True for a folder that holds several splits and no other raw text."""
     if not folder.is_dir() or any((folder / name).exists() for name in ("corpus.json", "preparation.json")):
         return False
-    if not (folder / SAVED_SPLITS).is_file():
-        parquet = next(folder.rglob("*.parquet"), None)
-        if parquet is None or any(file.suffix != ".parquet" for file in files_of(folder)):
-            return False
+    if not (folder / SAVED_SPLITS).is_file() and (
+        not _parquet_files(folder) or any(file.suffix != ".parquet" for file in files_of(folder))
+    ):
+        return False
     source = _open_folder(folder)
     return source is not None and len(source.splits) > 1
 
@@ -246,12 +275,18 @@ def _open_folder(folder: Path) -> Source | None:
     elif is_dataset(folder):
         splits = {"train": partial(_saved, folder)}
     elif folder.is_dir():
-        paths = sorted(file.relative_to(folder).as_posix() for file in folder.rglob("*.parquet"))
+        paths = _parquet_files(folder)
         splits = {
             name: partial(parquet_table, [folder / file for file in listed], {})
             for name, listed in group_by_split(paths).items()
         }
     return Source(folder.resolve().name, f"the folder {named(folder)}", splits) if splits else None
+
+
+def _parquet_files(folder: Path) -> list[str]:
+    """Return the Parquet files below the folder, relative to it, without hidden files and folders."""
+    relative = (file.relative_to(folder) for file in folder.rglob("*.parquet"))
+    return sorted(file.as_posix() for file in relative if not any(part.startswith(".") for part in file.parts))
 
 
 def _open_mapping(held: Mapping[Any, Any]) -> Source:
@@ -434,7 +469,7 @@ def _kind(rows: Rows, labelled: LabelledFiles) -> Any:
     """Return the kind of task by `labelled` or by the types of columns; "auto" where the labels have to be read."""
     if labelled.kind != "auto":
         return labelled.kind
-    if set(QUESTIONS) <= set(_columns(rows)) and labelled.label == "label":
+    if set(QUESTION_COLUMNS) <= set(_columns(rows)) and labelled.label == "label":
         return "span"
     text, label = (_holds_lists(rows, column) for column in (labelled.text, labelled.label))
     return "tokens" if text and label else "auto"
@@ -472,18 +507,18 @@ def _written(rows: Rows, labelled: LabelledFiles, source: Source, split: Split, 
     record = {"about": about, **facts}
     if labelled.kind == "span":
         present = _columns(rows)
-        for column in QUESTIONS:
+        for column in QUESTION_COLUMNS:
             if column not in present:
                 raise no_column(about, column, present, "; questions have context, question and answers")
         return _cache_file(name, ".json", partial(_write_questions, rows), record)
     present = _columns(rows)
-    columns = Columns(labelled.text, labelled.label, labelled.pair, labelled.group, labelled.id).stated()
-    for role, column in columns.items():
-        if column not in present:
-            raise no_column(about, column, present, role=role)
-    return _cache_file(
-        name, _ending(rows), partial(_write_rows, rows, {column: column for column in columns.values()}), record
-    )
+    columns = labelled.columns
+    for role, column in columns.stated().items():
+        for one in [column] if isinstance(column, str) else column:
+            if one not in present:
+                raise no_column(about, one, present, role=role)
+    write = partial(_write_rows, rows, {column: column for column in columns.names()})
+    return _cache_file(name, _ending(rows), write, record)
 
 
 def _ending(rows: Rows) -> str:
@@ -568,19 +603,7 @@ def _write_questions(rows: Rows, path: Path) -> None:
         file.write('{"data": [')
         for number, row in enumerate(read, 1):
             id = row.get("id", f"{path.stem}:{number}")  # a dev or test file has another stem
-            answers = row.get("answers")
-            if isinstance(answers, Mapping):
-                texts, starts = (list(answers.get(name) or ()) for name in ("text", "answer_start"))
-                if len(texts) != len(starts):
-                    raise ValueError(
-                        f"question {shown(id)}: answers.text has {len(texts)} texts and answers.answer_start "
-                        f"{len(starts)} numbers. Give each answer its place"
-                    )
-                answers = [{"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)]
-            question = {"id": id, "question": row.get("question"), "answers": list(answers or ())}
-            if not question["answers"]:
-                question["is_impossible"] = True
-            paragraph = {"context": row.get("context"), "qas": [question]}
+            paragraph = {"context": row.get("context"), "qas": [question_of(row, id)]}
             article = {"title": str(row.get("title") or ""), "paragraphs": [paragraph]}
             file.write(f"{', ' if number > 1 else ''}{_json_line(article, number)}")
         file.write("]}")
@@ -600,7 +623,7 @@ def _read_safely(rows: Rows) -> Iterator[None]:
 
 def _dicts(table: Table) -> Iterator[Mapping[str, Any]]:
     with _read_safely(table):
-        for batch in table.batches([name for name in ("id", "title", *QUESTIONS) if name in table.schema.names]):
+        for batch in table.batches([name for name in ("id", "title", *QUESTION_COLUMNS) if name in table.schema.names]):
             yield from batch.to_pylist()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from acclimate.core.types import Split
-from acclimate.text.documents import check_size
+from acclimate.text.documents import check_size, schema_classes
 from acclimate.text.untrusted import LIMITS, named, printable
 
 if TYPE_CHECKING:
@@ -39,10 +38,7 @@ class Table:
 
     def names(self) -> Mapping[str, Sequence[str]]:
         """Return column -> names of classes, for each column that holds numbers of classes, or lists of them."""
-        metadata = json.loads((self.schema.metadata or {}).get(b"huggingface", b"{}"))
-        features = (metadata.get("info") or {}).get("features") or {}
-        classes = {column: names for column, feature in features.items() if (names := class_names(feature))}
-        return {**self.classes, **classes}
+        return {**self.classes, **schema_classes(self.schema)}
 
 
 Rows = Table | Sequence[Mapping[str, Any]]
@@ -109,15 +105,3 @@ def group_by_split(paths: Sequence[str]) -> dict[str, list[str]]:
     if not splits:
         return {"train": unnamed} if unnamed else {}
     return splits | {path.removesuffix(".parquet"): [path] for path in unnamed}
-
-
-def class_names(feature: Any) -> list[str]:
-    """Return the names of a feature of `datasets` that holds numbers of classes, or lists of them; [] for another."""
-    if isinstance(feature, list) and len(feature) == 1:
-        return class_names(feature[0])
-    if not isinstance(feature, Mapping):
-        return []
-    names = feature.get("names")
-    if feature.get("_type") == "ClassLabel" and isinstance(names, list):
-        return [str(name) for name in names]
-    return class_names(feature.get("feature"))

@@ -25,7 +25,8 @@ from acclimate.core.door import option
 from acclimate.core.hub import UnreachableError, hub_errors
 from acclimate.core.names import nearest
 from acclimate.core.settings import digest
-from acclimate.data.dataset import Source, Table, class_names, group_by_split, parquet_table
+from acclimate.data.dataset import Source, Table, group_by_split, parquet_table
+from acclimate.text.documents import class_names
 from acclimate.text.untrusted import INPUTS, printable
 
 PREFIX = re.compile(r"hf:/{1,2}(datasets/)?")

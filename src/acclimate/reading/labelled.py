@@ -18,6 +18,7 @@ Readings
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,13 +31,15 @@ from acclimate.core.door import is_python, option
 from acclimate.core.figures import listed
 from acclimate.core.names import meant, shown
 from acclimate.core.types import SPLITS, Example, Label, Rejected, Split
-from acclimate.reading.formats.squad import IMPOSSIBLE, join_questions, question_rows
+from acclimate.reading.formats.squad import IMPOSSIBLE, join_questions, question_rows, table_questions
+from acclimate.reading.label_forms import named_labels
 from acclimate.reading.labels import (
     Stated,
     check_seen,
     check_separator,
     check_train,
     label_from,
+    notes_on_names,
     notes_on_numbers,
     notes_on_singles,
     one_spelling,
@@ -44,10 +47,22 @@ from acclimate.reading.labels import (
     task_kind,
 )
 from acclimate.reading.mentions import mention_rows
-from acclimate.reading.source import Source, open_source
+from acclimate.reading.source import QUESTION_COLUMNS, Source, open_source
+from acclimate.reading.spans import has_spans, span_rows
 from acclimate.reading.splitting import split_off
 from acclimate.reading.tables import ColumnError, Columns, FileRead, Row, check_accepted, read_rows, table_rows
-from acclimate.reading.tagged import notes_on_tags, split_documents, tagged_rows, tags_metric
+from acclimate.reading.tagged import (
+    Fields,
+    check_tags,
+    fields_of,
+    is_tagged_table,
+    notes_on_tags,
+    split_documents,
+    standard_labels,
+    tagged_rows,
+    tags_metric,
+    words_with_tags,
+)
 from acclimate.tasks.metrics import metric_for, metric_named
 from acclimate.tasks.prepared import check_unprepared
 from acclimate.tasks.tags import joined_tags
@@ -74,7 +89,8 @@ class LabelledFiles:
     dev: Path | None = None  # labelled file to choose on; none: split off train
     test: Path | None = None  # labelled file to score on, once; none: split off train
     text: str = "text"  # column of the text
-    label: str = "label"  # column of the label
+    label: str | tuple[str, ...] = "label"  # column of the label; several: one of 0 and 1 for each label
+    labels: tuple[str, ...] = ()  # names of the classes 0, 1, ... or of the places of vectors of 0 and 1
     pair: str | None = None  # column of a second text
     group: str | None = None  # column of groups, such as authors: rows of one group stay on one side of a split
     id: str | None = None  # column of the rows' ids
@@ -145,17 +161,30 @@ def read_files(labelled: LabelledFiles, *, limits: ReadLimits = LIMITS) -> Label
     Raises ValueError for a fault of a file as a whole, of its labels, or of what is stated.
     """
     labelled, sources, notes = _opened(labelled, limits)
-    rows: dict[Split, list[Row | Rejected]] = {}
-    for split, source in sources.items():
-        rows[split], notes_on_file = _rows(source, labelled)
-        notes += notes_on_file
+    train = sources["train"]
+    fields = Fields()
+    if labelled.kind == "tokens" and not train.holds_mentions and not is_tagged_table(train, labelled.columns):
+        fields, notes_on_fields = fields_of(train, labelled.columns)
+        notes += notes_on_fields
+    read = {split: _rows(source, labelled, fields) for split, source in sources.items()}
+    if labelled.kind == "auto" and has_spans(read["train"][0]):
+        labelled = replace(labelled, kind="tokens")
+        read = {split: span_rows(sources[split], file_rows) for split, (file_rows, _) in read.items()}
+    elif labelled.kind == "auto" and words_with_tags([row for row in read["train"][0] if isinstance(row, Row)]):
+        labelled = replace(labelled, kind="tokens")
+        read = {split: _rows(source, labelled, fields) for split, source in sources.items()}
+    rows = {split: file_rows for split, (file_rows, _) in read.items()}
+    notes += [note for _, notes_on_file in read.values() for note in notes_on_file]
+    rows, notes_on_labels = named_labels(rows, sources, labelled.columns, kind=labelled.kind, names=labelled.labels)
+    notes += notes_on_labels
     values = [row.label for row in rows["train"] if isinstance(row, Row)]
     column = f"{sources['train'].name}: the column {labelled.label!r}"
     kind = task_kind(values, kind=labelled.kind, separator=labelled.separator, where=column)
     if kind == "tokens":
-        return _read_tagged(labelled, sources, rows, notes)
+        return _read_tagged(labelled, sources, rows, notes, fields)
     metric = metric_for(kind, labelled.metric)
-    check_separator(values, kind, separator=labelled.separator, where=column)
+    if not notes_on_labels:  # else labels are lists by now
+        check_separator(values, kind, separator=labelled.separator, where=column)
     files = {split: _labelled(sources[split], file_rows, kind, labelled) for split, file_rows in rows.items()}
     if kind == "span":
         return _read_questions(labelled, files, metric, notes)
@@ -167,6 +196,7 @@ def read_files(labelled: LabelledFiles, *, limits: ReadLimits = LIMITS) -> Label
     for split in ("dev", "test"):
         if split in files:
             check_seen(train, files[split].placed(), where=sources["train"].name)
+    notes += notes_on_names(train, where=sources["train"].name)
     notes += notes_on_singles(train, tuple(split for split in SPLITS if split not in files))
     return _labelled_task(labelled, files, _examples(files, kind), kind=kind, metric=metric, notes=notes)
 
@@ -203,21 +233,32 @@ def _opened(labelled: LabelledFiles, limits: ReadLimits) -> tuple[LabelledFiles,
     notes = [note for source in sources.values() for note in source.record.get("notes", ())]
     if kind == "auto" and train.holds_questions:
         kind = "span"
-    elif kind == "auto" and not _column_option(labelled) and train.holds_tags:
+    elif kind == "auto" and not _column_option(labelled) and train.has_question_rows:
+        kind = "span"
+        notes.append(f"{train.file} has questions with answers in a context, and is read as {option('kind', kind)}.")
+    elif kind == "auto" and not _column_option(labelled, numbered=True) and train.holds_tags:
         kind = "tokens"
         notes.append(f"{train.file} has a word and its tag a line, so it is read as {option('kind', kind)}.")
     _check_options(replace(labelled, kind=kind), sources)
     return replace(labelled, kind=kind), sources, notes
 
 
-def _rows(source: Source, labelled: LabelledFiles) -> tuple[list[Row | Rejected], list[str]]:
+def _rows(source: Source, labelled: LabelledFiles, fields: Fields) -> tuple[list[Row | Rejected], list[str]]:
     """Return the rows of a file by the reader of its kind, and notes on them."""
     if labelled.kind == "tokens":
-        return mention_rows(source) if source.holds_mentions else ([*tagged_rows(source, labelled.columns)], [])
+        is_json = source.ending in (".jsonl", ".json") and b'"passages"' not in source.beginning  # which BioC has
+        if is_json and source.table_form(labelled.columns.names()):
+            texts = [row for _, row in zip(range(PEEKED), read_rows(source, labelled.columns), strict=False)]
+            if has_spans(texts):
+                return span_rows(source, [*read_rows(source, labelled.columns)])
+        return mention_rows(source) if source.holds_mentions else tagged_rows(source, labelled.columns, fields)
     mended = Counter[str]() if labelled.repair else None
     if labelled.kind == "span":
         way_out = FORM + option("kind", "tokens")
-        rows = list(question_rows(source.path, way_out=way_out, mended=mended))
+        questions = None
+        if not source.holds_questions and source.has_question_rows:
+            questions = table_questions(table_rows(source, QUESTION_COLUMNS, others=True), source.stem)
+        rows = list(question_rows(source.path, questions=questions, way_out=way_out, mended=mended))
         if not rows:
             raise ValueError(f"{source.name}: has no question. {way_out}")
     else:
@@ -237,10 +278,14 @@ def _check_options(labelled: LabelledFiles, sources: Mapping[Split, Source]) -> 
             f"label), multilabel (several), score (a number), tokens (a word has a tag) or span (an answer in the text)"
         )
     roles: dict[str, str] = {}
-    for role, column in labelled.columns.stated().items():
-        earlier_role = roles.setdefault(column, role)
-        if earlier_role != role and {earlier_role, role} != {"group", "id"}:
-            raise ValueError(f"{role}={column!r}: the same column as {earlier_role}. Name two columns")
+    labels_columns = labelled.label if isinstance(labelled.label, tuple) else ()
+    if twice := [name for name, count in Counter([*labelled.labels, *labels_columns]).items() if count > 1]:
+        raise ValueError(f"{twice[0]!r} is stated twice as a label. Name each label once")
+    for role, stated_columns in labelled.columns.stated().items():
+        for column in [stated_columns] if isinstance(stated_columns, str) else stated_columns:
+            earlier_role = roles.setdefault(column, role)
+            if earlier_role != role and {earlier_role, role} != {"group", "id"}:
+                raise ValueError(f"{role}={column!r}: the same column as {earlier_role}. Name two columns")
     if kind == "tokens" and (labelled.pair or labelled.separator):
         setting = f"pair={labelled.pair!r}" if labelled.pair else f"separator={labelled.separator!r}"
         raise ValueError(f"{setting}: a task of kind 'tokens' has lists of words and tags. Leave it out")
@@ -265,13 +310,17 @@ def _check_options(labelled: LabelledFiles, sources: Mapping[Split, Source]) -> 
             )
 
 
-def _column_option(labelled: LabelledFiles) -> str:
-    """Return the first stated option that only applies to files with columns, such as "text='body'"; "" if none is."""
+def _column_option(labelled: LabelledFiles, *, numbered: bool = False) -> str:
+    """Return the first stated option that only applies to files with columns, such as "text='body'"; "" if none is.
+
+    numbered  True: `text` and `label` may be numbers of fields
+    """
     usual = LabelledFiles(train=labelled.train)
-    names = ("text", "label", "pair", "group", "id", "separator", "fold_labels")
-    return next(
-        (f"{name}={value!r}" for name in names if (value := getattr(labelled, name)) != getattr(usual, name)), ""
-    )
+    names = ("text", "label", "labels", "pair", "group", "id", "separator", "fold_labels")
+    options = {name: value for name in names if (value := getattr(labelled, name)) != getattr(usual, name)}
+    if numbered:
+        options = {name: value for name, value in options.items() if not re.fullmatch(r"\d+", str(value))}
+    return next((f"{name}={value!r}" for name, value in options.items()), "")
 
 
 @dataclass(frozen=True)
@@ -324,7 +373,7 @@ def _one_spelling(
     }
     folded = [f"{shown(name)} as {shown(label)}" for name, label in sorted(spelling.items()) if name != label]
     listed = ", ".join(folded[:10]) + (", ..." if len(folded) > 10 else "")
-    notes = [f"Labels that differ by case or spaces only were read as one: {listed}."] if folded else []
+    notes = [f"Spellings of one label were read as one: {listed}."] if folded else []
     return respelt_files, notes
 
 
@@ -333,6 +382,7 @@ def _read_tagged(
     sources: Mapping[Split, Source],
     rows: Mapping[Split, Sequence[Row | Rejected]],
     notes: list[str],
+    fields: Fields,
 ) -> Labelled:
     """Return what `read_files` returns for a tag a word: a split may lack a tag, and documents stay whole."""
     files = {}
@@ -341,8 +391,17 @@ def _read_tagged(
         sentences, on_documents = split_documents(source, rows[split], split, divided=divided)
         files[split] = _labelled(source, sentences, "tokens", labelled)
         notes += on_documents
+    where = sources["train"].name
+    labels, notes_on_spelling = standard_labels(
+        [file.placed() for file in files.values()], labelled.metric, where=where
+    )
+    files = {split: replace(file, labels=tags) for (split, file), tags in zip(files.items(), labels, strict=True)}
+    notes += notes_on_spelling
     files, spelling = _one_spelling(files, "tokens", labelled)
-    where, train = sources["train"].name, files["train"].placed()
+    if not labelled.metric:
+        for split, file in files.items():
+            check_tags(sources[split], file.placed(), fields)
+    train = files["train"].placed()
     check_train(train, "tokens", where=where)
     for split in ("dev", "test"):
         if split in files:
@@ -440,14 +499,14 @@ def _note_on_second_text(source: Source, labelled: LabelledFiles) -> list[str]:
     """Return a note if the file has another column with texts as long as sentences, and no pair was stated."""
     if labelled.pair:
         return []
-    read = labelled.columns.stated()
+    read = labelled.columns.names()
     distinct: dict[str, set[str]] = {}
-    rows = list(islice(table_rows(source, list(dict.fromkeys(read.values())), others=True), PEEKED))
+    rows = list(islice(table_rows(source, read, others=True), PEEKED))
     for _, values in rows:
         if isinstance(values, str):
             continue
         for name, value in values.items():
-            if name not in read.values() and isinstance(value, str) and len(value.split()) >= SENTENCE:
+            if name not in read and isinstance(value, str) and len(value.split()) >= SENTENCE:
                 distinct.setdefault(name, set()).add(value)
     texts = [name for name, different in distinct.items() if len(different) > len(rows) / 2]
     if not texts:

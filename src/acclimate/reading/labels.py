@@ -1,12 +1,13 @@
 """The label column of a file: its kind of task, its values as labels, and faults in them.
 
-Labels are compared exactly. Labels that differ only by case or spaces are an error, or become one on request
-(`fold`). A label of dev or test that does not occur in train is an error.
+Labels are compared exactly. Several spellings of one label (case, spaces, invisible characters, 1 and 1.0) are an
+error, or become one on request (`fold`). A label of dev or test that does not occur in train is an error.
 """
 
 from __future__ import annotations
 
 import math
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -21,6 +22,7 @@ from acclimate.tasks.task import Kind, classes_in
 MANY_NUMBERS = 20  # a column with more distinct numbers, some with decimals, hardly holds classes
 MANY_NAMES = 50  # more distinct numbers, if more than a tenth of the rows, are likely to be meant as amounts
 RATINGS = range(4, 12)  # numbers of classes that may be ratings, where these are numbers themselves
+MISSING = frozenset({"nan", "NaN", "NAN", "null", "NULL", "None", "N/A", "n/a", "NA", "<NA>", "#N/A", "NaT"})
 HUGEST = 1e30  # a larger number to predict would overflow the loss
 
 Stated = Literal["auto", "sequence", "multilabel", "score", "tokens", "span"]
@@ -39,6 +41,12 @@ def task_kind(values: Sequence[Any], *, kind: Stated, separator: str, where: str
     if separator or any(isinstance(value, list) for value in values):
         return "multilabel"
     texts = [value for value in values if isinstance(value, str) and value.strip()]
+    written = next((text for text in texts if thousands(text)), "")
+    if written and all(_number((thousands(text) or text).replace(",", ".")) is not None for text in texts):
+        raise ValueError(
+            f"{where}: {shown(written)} is a number with separators of thousands. Write {thousands(written)}, and "
+            f"state {option('kind', 'score')} for numbers to predict"
+        )
     decimals = [value for value in values if isinstance(value, float) and math.isfinite(value) and value % 1]
     if decimals and sum(isinstance(value, int | float) for value in values) > len(texts):
         return "score"
@@ -93,7 +101,8 @@ def check_separator(values: Sequence[Any], kind: Kind, *, separator: str, where:
 def one_spelling(labels: Sequence[Placed], *, fold: bool, of: str = "rows") -> dict[str, str]:
     """Return class -> the spelling that replaces it, over the labels of all files.
 
-    fold  True: of classes that differ only by case, spaces or Unicode composition, the most frequent replaces all.
+    fold  True: of classes that differ only by case, spaces, Unicode composition, invisible characters or the zeros of a
+          whole number (1, 1.0, 01), the most frequent replaces all.
           False: Raises ValueError for such classes, naming two, with place and number of rows
     of    what has a class ("rows", "words"), for the error
     """
@@ -109,8 +118,8 @@ def one_spelling(labels: Sequence[Placed], *, fold: bool, of: str = "rows") -> d
     for names in alike.values():
         if len(names) > 1 and not fold:
             often, rare = names[:2]
-            # an accent may be a separate character, which looks the same
-            looks_same = unicodedata.normalize("NFC", rare) == unicodedata.normalize("NFC", often)
+            # an accent may be a separate character, which looks the same, and other characters have no shape
+            looks_same = visible(unicodedata.normalize("NFC", rare)) == visible(unicodedata.normalize("NFC", often))
             spelt = ascii if looks_same else shown
             switch = "fold_labels=True" if is_python() else option("fold_labels")
             raise ValueError(
@@ -179,6 +188,23 @@ def notes_on_numbers(labels: Placed, *, kind: Stated, where: str) -> list[str]:
     ]
 
 
+def notes_on_names(labels: Placed, *, where: str) -> list[str]:
+    """Return notes on classes that look like a missing value, or have spaces or invisible characters at their ends."""
+    counts = Counter(name for _, label in labels for name in classes_in(label))
+    first: dict[str, str] = {}
+    for place, label in labels:
+        for name in classes_in(label):
+            first.setdefault(name, place)
+    notes = []
+    if missing := [name for name in counts if name.strip() in MISSING]:
+        listed = ", ".join(f"{shown(name)} ({counts[name]:,} rows; first at {first[name]})" for name in missing)
+        notes.append(f"{where}: the label {listed} looks like a missing value. If it is, leave such rows out.")
+    if odd := [name for name in counts if visible(name) != name or name != name.strip()]:
+        listed = ", ".join(f"{name!a} (first at {first[name]})" for name in odd[:5])
+        notes.append(f"{where}: labels with spaces or invisible characters in them: {listed}. Correct the file.")
+    return notes
+
+
 def notes_on_singles(labels: Placed, missing: Sequence[str]) -> list[str]:
     """Return a note on the classes that only one row of train has.
 
@@ -231,8 +257,14 @@ def _score(value: Any, column: str) -> tuple[float | None, str]:
         )
     number = None if isinstance(value, bool | list | dict) else _number(value)
     if number is None:
+        plain = thousands(value) if isinstance(value, str) else ""
         comma = isinstance(value, str) and _number(value.replace(",", ".", 1)) is not None
         way_out = "write decimals with a point" if comma else "write a number"
+        if comma and re.fullmatch(r"[+-]?\d{1,3},\d{3}", value.strip()):
+            way_out = (
+                f"write {value.strip().replace(',', '')}, or {value.strip().replace(',', '.')} for a decimal comma"
+            )
+        way_out = f"write {plain}, without separators of thousands" if plain else way_out
         return None, f"the number to predict (column {column!r}) is {shown(value)}; {way_out}"
     if not math.isfinite(number) or abs(number) > HUGEST:
         fault = "is not a finite number" if not math.isfinite(number) else f"is beyond {HUGEST:g}"
@@ -261,11 +293,42 @@ def _classes(value: Any, column: str, separator: str) -> tuple[tuple[str, ...] |
 
 
 def _folded(name: str) -> str:
-    """Return the class without case, Unicode composition and additional spaces."""
-    return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
+    """Return the class without case, Unicode composition, invisible characters and additional spaces; a whole number
+    without zeros before it and after its point.
+    """
+    plain = " ".join(visible(unicodedata.normalize("NFKC", name)).casefold().split())
+    number = re.fullmatch(r"([+-]?)0*(\d+)(?:\.0*)?", plain)
+    return f"{number[1].replace('+', '')}{number[2]}" if number else plain
+
+
+def visible(name: str) -> str:
+    """Return the name without characters that have no shape, such as a zero-width space or a byte order mark."""
+    return "".join(mark for mark in name if unicodedata.category(mark) != "Cf")
+
+
+def thousands(text: str) -> str:
+    """Return the number without its separators of thousands; "" if it has none: 1,012.50, 1.012,50, 1 012,50, 1'012.5.
+
+    A single separator before three last digits may be a decimal point: it counts as one of thousands only where it is
+    no comma or point.
+    """
+    written = text.strip().replace("\u2019", "'")
+    for mark, point in (
+        (",", "."),
+        (".", ","),
+        ("'", "."),
+        *((space, end) for space in " \u00a0\u202f" for end in ",."),
+    ):
+        pattern = rf"([+-]?\d{{1,3}}(?:{re.escape(mark)}\d{{3}})+)({re.escape(point)}\d+)?"
+        number = re.fullmatch(pattern, written)
+        if number and (number[2] or mark not in ",." or number[1].count(mark) > 1):
+            return number[1].replace(mark, "") + (number[2] or "").replace(point, ".")
+    return ""
 
 
 def _number(value: Any) -> float | None:
+    if isinstance(value, str) and "_" in value:  # Python reads 1_0.5 as 10.5
+        return None
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError):

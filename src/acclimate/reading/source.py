@@ -15,6 +15,7 @@ from typing import Any
 
 from acclimate.reading.formats.archives import ENDINGS as ARCHIVES
 from acclimate.tasks.tags import OUTSIDE, scheme_of
+from acclimate.text.documents import column_classes, parquet_columns
 from acclimate.text.untrusted import (
     LIMITS,
     MARK,
@@ -22,8 +23,8 @@ from acclimate.text.untrusted import (
     RowValues,
     check_file,
     foreign,
-    json_array,
     json_lines,
+    json_value,
     packing_of,
     parsed,
     printable,
@@ -37,10 +38,25 @@ BEGINNING = 1 << 16  # bytes of a file by which its form is recognised
 PEEKED_LINES = 200  # of the beginning, which show whether a line is a word and its tag
 DELIMITERS = (",", "\t", ";", "|")  # between the fields of a line
 BY_ENDING = {".csv": ",", ".tsv": "\t", ".jsonl": ".jsonl", ".parquet": ".parquet"}  # where the content leaves it open
-WORD_LINES = (".conll", ".bio", ".iob", ".iob2", ".iobes", ".tags")  # of files with a word and its tag a line only
+WORD_LINES = (
+    ".conll",
+    ".conllu",
+    ".bio",
+    ".iob",
+    ".iob2",
+    ".iobes",
+    ".tags",
+)  # of files with a word and its tag a line only
 TAG_LINES = (".tsv", ".txt", *WORD_LINES)  # of files that may have a word and its tag a line
+WORKBOOK = ".xlsx"
 DOCUMENT = "-DOCSTART-"  # begins a line between two documents
+QUESTION_COLUMNS = ("context", "question", "answers")  # of the hub's SQuAD
 MENTIONS = (".pubtator", ".xml", ".json")  # of documents with mentions
+_NAME = rb'"(?:\\.|[^"\\])*"\s*:\s*'
+_JSON_TABLE = re.compile(
+    rb'\{\s*(?:"(?:columns|index|schema)"\s*:\s*[\[{]|"(?:data|rows|examples|train)"\s*:\s*\[\s*\{(?!\s*"(?:title|paragraphs)")'
+    rb"|" + _NAME + rb"(?:\{\s*" + _NAME + rb'|\[\s*["\d\[tfn-]))'
+)
 
 
 @dataclass(frozen=True)
@@ -81,9 +97,9 @@ class Source:
         """Yield the number of each line and its JSON object. Raises ValueError as `json_lines` does."""
         return json_lines(self.path, self.limits)
 
-    def array(self) -> list[Any]:
-        """Return the elements of the JSON array in the file. Raises ValueError as `json_array` does."""
-        return json_array(self.path, self.limits)
+    def value(self) -> Any:
+        """Return the JSON value in the file. Raises ValueError as `json_value` does."""
+        return json_value(self.path, self.limits)
 
     def line_place(self, number: int) -> str:
         """Return the place of a line in messages; a file that was made of what the user holds has rows."""
@@ -92,6 +108,11 @@ class Source:
     def row_place(self, number: int) -> str:
         """Return the place of a row of a file without lines."""
         return f"{self.file}, row {number}"
+
+    def class_names(self, column: str | tuple[str, ...]) -> list[str]:
+        """Return the names of the classes whose numbers a column of a Parquet or Arrow file holds; [] for none."""
+        columnar = self.head.startswith((b"PAR1", b"ARROW1")) or self.ending == ".arrow"
+        return column_classes(self.path).get(column, []) if columnar and isinstance(column, str) else []
 
     @cached_property
     def beginning(self) -> bytes:
@@ -112,7 +133,22 @@ class Source:
         lists = (re.search(rb'"%s"\s*:\s*\[' % key, self.beginning) for key in (b"data", b"paragraphs"))
         if self.beginning.startswith(b"{") and all(lists):
             return True
-        return by_name and not (self.beginning.startswith(b"[") or self._begins_with_objects())
+        return by_name and not (self.beginning.startswith(b"[") or self.is_json_table or self._begins_with_objects())
+
+    @property
+    def has_question_rows(self) -> bool:
+        """True if the rows of the file are questions as the hub's SQuAD has them: context, question and answers."""
+        if self.head.startswith(b"PAR1"):
+            return {*QUESTION_COLUMNS} <= {*parquet_columns(self.path, self.limits)}
+        if foreign(self.head) or not self._begins_with_objects():
+            return False
+        first = parsed(self.beginning.splitlines()[0].decode(errors="replace"))
+        return isinstance(first, Mapping) and {*QUESTION_COLUMNS} <= first.keys()
+
+    @property
+    def is_json_table(self) -> bool:
+        """True if the file begins as one JSON object of rows or columns does (reading/formats/json_tables.py)."""
+        return self.path.suffix != ".zip" and re.match(_JSON_TABLE, self.beginning) is not None
 
     @property
     def holds_tags(self) -> bool:
@@ -138,8 +174,8 @@ class Source:
         return self.path.is_dir() or self.path.name.endswith(ARCHIVES) or self.ending in MENTIONS
 
     def table_form(self, columns: Sequence[str]) -> str:
-        """Return the form of a file of rows: the delimiter of its fields, ".jsonl", ".json" (an array), ".parquet",
-        ".arrow"; "" if it is none of these.
+        """Return the form of a file of rows: the delimiter of its fields, ".jsonl", ".json" (one value), ".parquet",
+        ".arrow", ".xlsx"; "" if it is none of these.
 
         columns: names that the first line of a delimited file should have; they tell which character parts its fields
         """
@@ -148,16 +184,33 @@ class Source:
             return ".parquet"
         if self.head.startswith(b"ARROW1"):
             return ".arrow"
+        if self.head.startswith(b"PK\x03\x04") and self.ending == WORKBOOK:
+            return WORKBOOK
         if usual == ".parquet":
             return usual
-        if re.match(rb"\[\s*[{\]]", self.beginning):  # of objects; a text or a header may begin with a bracket too
+        if re.match(
+            rb"\[\s*[\[{\]]" if self.ending == ".json" else rb"\[\s*[{\]]", self.beginning
+        ):  # of objects; a text or a header may begin with a bracket too
             return ".json"
         if self._begins_with_objects():
             return ".jsonl"
+        if self.is_json_table and self.ending != ".jsonl":
+            return ".json"
         line = next(iter(self.beginning.splitlines()), b"").decode(errors="replace")
         hits = {delimiter: _columns_among(columns, line, delimiter) for delimiter in DELIMITERS}
         best = max(DELIMITERS, key=lambda delimiter: (hits[delimiter], delimiter == usual))
         return best if hits[best] else usual
+
+    def has_header(self, columns: Sequence[str], *, others: bool = False) -> bool:
+        """Return True if the first line of a file with delimiters names all these columns. others: and one more"""
+        if self.ending == WORKBOOK:
+            return False
+        line = next(iter(self.beginning.splitlines()), b"").decode(errors="replace")
+        return any(
+            _columns_among(columns, line, delimiter) == len({*columns})
+            and (not others or line.count(delimiter) >= len({*columns}))
+            for delimiter in DELIMITERS
+        )
 
     @cached_property
     def well_quoted(self) -> bool:

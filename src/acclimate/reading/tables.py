@@ -14,6 +14,7 @@ import csv
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -22,29 +23,36 @@ from typing import Any
 from acclimate.core.door import option
 from acclimate.core.names import meant, shown
 from acclimate.core.types import Rejected
-from acclimate.reading.source import DOCUMENT, WORD_LINES, Source
+from acclimate.reading.formats.excel import workbook_rows
+from acclimate.reading.formats.json_tables import table_of
+from acclimate.reading.source import DOCUMENT, WORD_LINES, WORKBOOK, Source
 from acclimate.tasks.tags import scheme_of
 from acclimate.text.documents import arrow_columns, arrow_rows, parquet_columns, parquet_rows
 from acclimate.text.untrusted import ReadLimits, RowValues, printable, sound, unsound
 
 CLEANED = "rows without the characters that have no meaning in a text"  # of what `mended` counts
-REPEATED = "rows left out that stand there twice"
+REPEATED = "repeated rows that were left out"
 TableRows = Iterator[tuple[str, RowValues]]  # place ("train.csv:118") and values of each row
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The column of each role; `pair`, `group` and `id` are optional."""
+    """The column of each role; `pair`, `group` and `id` are optional. label: a column, or one of 0 and 1 per label."""
 
     text: str = "text"
-    label: str = "label"
+    label: str | tuple[str, ...] = "label"
     pair: str | None = None
     group: str | None = None
     id: str | None = None
 
-    def stated(self) -> dict[str, str]:
-        """Return role -> column for the columns that are stated."""
+    def stated(self) -> dict[str, Any]:
+        """Return role -> column for the columns that are stated; of the label it may be a tuple."""
         return {role: column for role, column in vars(self).items() if column is not None}
+
+    def names(self) -> list[str]:
+        """Return the names of all stated columns, each once."""
+        columns = self.stated().values()
+        return list(dict.fromkeys(name for names in columns for name in ([names] if isinstance(names, str) else names)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,16 +88,16 @@ class FileRead:
 def read_rows(source: Source, columns: Columns, *, mended: Counter[str] | None = None) -> Iterator[Row | Rejected]:
     """Yield a Row or a Rejected for each row of the file, in order.
 
-    mended  counts what was mended: characters without a meaning are taken out of texts, and a row that stands there
-            twice, with its id, is left out the second time. None: nothing is mended
+    mended  counts what was mended: characters without a meaning are removed from texts, and a row that is there twice,
+            with its id, is left out the second time. None: nothing is mended
 
     Raises ValueError, with file, line, value and the way out, unless the file has rows with these columns. The error
     for a missing column says with which option or keyword it is named.
     """
     roles = columns.stated()
     first_rows: dict[str, Row] = {}
-    try:
-        for number, (place, values) in enumerate(table_rows(source, list(dict.fromkeys(roles.values()))), start=1):
+    with named_roles(columns):
+        for number, (place, values) in enumerate(table_rows(source, columns.names()), start=1):
             row = row_of(number, place, values if mended is None else _mended(values, mended), roles)
             if mended is not None and isinstance(row, Row) and row.id:
                 first = first_rows.setdefault(row.id, row)
@@ -97,8 +105,16 @@ def read_rows(source: Source, columns: Columns, *, mended: Counter[str] | None =
                     mended[REPEATED] += 1
                     continue
             yield row
+
+
+@contextmanager
+def named_roles(columns: Columns) -> Iterator[None]:
+    """Within the block, the error for a missing column says with which option or keyword it is named."""
+    try:
+        yield
     except ColumnError as error:
-        role = next(role for role, column in roles.items() if column == error.column)
+        roles = columns.stated().items()
+        role = next(role for role, names in roles if error.column in ([names] if isinstance(names, str) else names))
         raise ColumnError(error.what, error.column, option_of(role)) from None
 
 
@@ -111,10 +127,16 @@ def _mended(values: RowValues, mended: Counter[str]) -> RowValues:
     return better
 
 
-def row_of(number: int, place: str, values: RowValues, roles: Mapping[str, str]) -> Row | Rejected:
-    """Return the row if its texts can be used. values: of `table_rows`; roles: role -> column, with text and label"""
+def row_of(number: int, place: str, values: RowValues, roles: Mapping[str, Any]) -> Row | Rejected:
+    """Return the row if its texts can be used. values: of `table_rows`; roles: role -> column, with text and label.
+
+    A label of several columns is a mapping from column to value.
+    """
     if isinstance(values, str):
         return Rejected(place, values)
+    if isinstance(roles["label"], tuple):
+        label = {column: values.get(column) for column in roles["label"]}
+        values, roles = {**values, "label": label}, {**roles, "label": "label"}
     texts: dict[str, str] = {}
     for role, column in roles.items():
         if column not in values and role in {"text", "label", "id"}:
@@ -164,9 +186,9 @@ def table_rows(source: Source, columns: Sequence[str], *, others: bool = False) 
         raise ValueError(
             f"{source.name}: neither its content nor its ending tells a known format of rows, with the columns "
             f"{', '.join(map(repr, columns))}; known are .csv, .tsv and .jsonl, each also packed (.gz, .zst), .json "
-            f"with a list of objects, and .parquet. Name the right columns, or convert it to one of these; for a word "
-            f"and its tag a line (.conll, .bio, .txt, ...), BRAT, PubTator or BioC state {option('kind', 'tokens')}; "
-            f"questions in SQuAD's form are read from .json with {option('kind', 'span')}, or none"
+            f"with a list of objects, .parquet and .xlsx. Name the right columns, or convert it to one of these. "
+            f"{option('kind', 'tokens')} reads a word and its tag a line (.conll, .bio, .txt, ...), BRAT, PubTator and "
+            f"BioC; {option('kind', 'span')}, or none, reads questions in SQuAD's form from .json"
         )
     if not source.head:
         raise ValueError(f"{source.name}: is empty (0 bytes). Write it again, or name another file")
@@ -174,6 +196,8 @@ def table_rows(source: Source, columns: Sequence[str], *, others: bool = False) 
         rows = _json_rows(source, columns)
     elif form == ".json":
         rows = _json_array(source, columns)
+    elif form == WORKBOOK:
+        rows = _workbook_rows(source, columns, others=others)
     elif form == ".parquet":
         rows = _column_rows(source, columns, parquet_columns(source.path, source.limits), parquet_rows, others=others)
     elif form == ".arrow":
@@ -182,7 +206,7 @@ def table_rows(source: Source, columns: Sequence[str], *, others: bool = False) 
         rows = _delimited_rows(source, columns, form, others=others)
     first = next(rows, None)
     if first is None:
-        raise ValueError(f"{source.name}: holds no rows. Write it again, or name another file")
+        raise ValueError(f"{source.name}: has no rows. Write it again, or name another file")
     yield first
     yield from rows
 
@@ -203,14 +227,7 @@ def _delimited_rows(source: Source, columns: Sequence[str], delimiter: str, *, o
             f"{where}: {shown(delimiter.join(header))} is a line for Excel, which other programs read as data. "
             f"Save the file as 'CSV UTF-8 (comma delimited)', or remove the line and use commas"
         )
-    twice = [name for name, count in Counter(header).items() if count > 1 and name]
-    if not any(header) or twice:
-        raise ValueError(f"{where}: the first line must name each column once; it is {shown(header)}. Correct it")
-    for column in columns:
-        if column not in header:
-            tagged = header[0].startswith(DOCUMENT) or (len(header) == 2 and scheme_of({header[1], "O", "B"}))
-            words = f". If a line is a word and its tag, state {option('kind', 'tokens')}" if tagged else ""
-            raise no_column(where, column, header, f"; the first line must hold the names{words}")
+    check_header(where, header, columns)
     places = {column: header.index(column) for column in (header if others else columns)}
     for number, fields in records:
         if len(fields) == len(header):
@@ -256,7 +273,7 @@ def _json_rows(source: Source, columns: Sequence[str]) -> TableRows:
 
 
 def _json_array(source: Source, columns: Sequence[str]) -> TableRows:
-    rows = source.array()
+    rows = table_of(source.value(), columns, source.name)
     present = dict.fromkeys(name for row in rows if isinstance(row, Mapping) for name in row)
     for column in columns:
         if present and column not in present:
@@ -264,6 +281,28 @@ def _json_array(source: Source, columns: Sequence[str]) -> TableRows:
     for number, row in enumerate(rows, 1):
         what = f"an element of the list must be an object; this one is {shown(row)}"
         yield source.row_place(number), row if isinstance(row, Mapping) else what
+
+
+def _workbook_rows(source: Source, columns: Sequence[str], *, others: bool) -> TableRows:
+    records = workbook_rows(source.path, source.limits)
+    number, first = next(records, (0, []))
+    header = ["" if name is None else str(name) for name in first]
+    check_header(f"{source.name}, row {number}", header, columns)
+    places = {column: header.index(column) for column in (filter(None, header) if others else columns)}
+    for number, values in records:
+        yield source.row_place(number), {column: values[place] for column, place in places.items()}
+
+
+def check_header(where: str, header: Sequence[str], columns: Sequence[str]) -> None:
+    """Raise ValueError unless the names are there and different, and the columns among them."""
+    twice = [name for name, count in Counter(header).items() if count > 1 and name]
+    if not any(header) or twice:
+        raise ValueError(f"{where}: the first line must name each column once; it is {shown(header)}. Correct it")
+    for column in columns:
+        if column not in header:
+            tagged = header[0].startswith(DOCUMENT) or (len(header) == 2 and scheme_of({header[1], "O", "B"}))
+            words = f". If a line is a word and its tag, state {option('kind', 'tokens')}" if tagged else ""
+            raise no_column(where, column, header, f"; the first line must be the names{words}")
 
 
 def _column_rows(

@@ -4,23 +4,42 @@ Lines have the form of CoNLL's shared tasks and of BIO files. An empty line ends
 word, the last the tag; tabs part the fields, or spaces if the line has no tab. A `-DOCSTART-` line begins a document,
 whose sentences are a group. In a file with tabs, lines without a tab that begin with `#` are comments.
 
+In CoNLL-U and GermEval the first field counts the words of a sentence. The second is then the word, and the tag is the
+first field behind it that names entities, the fourth of ten (CoNLL-U's part of speech), or the last. Ranges (`1-2`) and
+empty nodes (`8.1`) of CoNLL-U are no words. A user may state both fields by number.
+
+In a table each row may have a word and its tag; a column then says which rows are a sentence.
+
 If one word or tag cannot be used, the whole sentence is rejected, because without that word it would be another one.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 from acclimate.core.door import option
 from acclimate.core.names import shown
 from acclimate.core.types import Label, Rejected, Split
+from acclimate.reading.label_forms import list_in
 from acclimate.reading.source import DOCUMENT, TAG_LINES, Source
-from acclimate.reading.tables import Columns, Row, class_name, table_rows
+from acclimate.reading.tables import Columns, Row, class_name, named_roles, table_rows
 from acclimate.tasks.metrics import metric_for
-from acclimate.tasks.tags import LISTED, OTHER_LETTERS, other_scheme, scheme_of, text_of
+from acclimate.tasks.tags import (
+    LISTED,
+    OTHER_LETTERS,
+    OUTSIDE,
+    converted,
+    odd_tag,
+    other_scheme,
+    scheme_of,
+    standard_tags,
+    text_of,
+)
 from acclimate.tasks.task import Metric
 from acclimate.text.untrusted import unsound
 
@@ -28,29 +47,204 @@ LONGEST = 10_000  # words of a sentence; in a longer one, empty lines must be mi
 FEWEST_DOCUMENTS = 20  # with fewer documents, a split does not keep them whole
 HEADERS = ({"word", "words", "token", "tokens", "text", "form"}, {"tag", "tags", "label", "labels", "ner", "ner_tags"})
 
+USUAL = Columns()
+TYPES = 100  # more different values in a field are hardly types of entities
+SENTENCE = re.compile(r"sent|seq.?id|^sid$", re.IGNORECASE)  # in the name of a column that numbers sentences
+PEEKED = 400  # lines that show what the fields of a file are
+COUNT = re.compile(r"\d+")
+NO_WORD = re.compile(r"\d+-\d+|\d+\.\d+")  # CoNLL-U's ranges and empty nodes, in place of a count
+
 _Lines = list[tuple[int, list[str]]]  # the lines of one sentence: number of the line, its fields
 
 
-def tagged_rows(source: Source, columns: Columns) -> Iterator[Row | Rejected]:
-    """Yield a Row or a Rejected for each sentence of the file, in its order; a row's label is its tuple of tags.
+@dataclass(frozen=True)
+class Fields:
+    """Places of the word and the tag among the fields of a line, from 0.
 
-    columns  names of the columns with the list of words (`text`) and the list of tags (`label`), in JSON and Parquet;
-             not used for files of lines
+    counted  True if the first field counts words
+    width    number of fields of the first line; 0: not known
+    """
+
+    word: int = 0
+    tag: int = -1
+    counted: bool = False
+    width: int = 0
+
+    def parts(self, line: str) -> list[str] | None:
+        """Return the fields of a line; None for a comment, a range or an empty node of a file that counts words."""
+        fields = line.split("\t") if "\t" in line and " " not in line else _fields(line)
+        if self.counted and (fields[0].startswith("#") or NO_WORD.fullmatch(fields[0])):
+            return None
+        return fields
+
+
+def fields_of(source: Source, columns: Columns = USUAL) -> tuple[Fields, list[str]]:
+    """Return the places of word and tag in a file of lines, and a note if they are not the first and the last.
+
+    columns  a number as `text` or `label` states the field of the word or the tag, from 1
+    Raises ValueError for names of columns, which lines do not have, and for a field that is not there.
+    """
+    numbers = {}
+    for role in ("text", "label"):
+        column = getattr(columns, role)
+        if column == getattr(USUAL, role):
+            continue
+        if not isinstance(column, str) or not COUNT.fullmatch(column) or not int(column):
+            raise ValueError(
+                f"{option(role, str(column))}: {source.name} has a word and its tag a line, and no names of columns. "
+                f"State the number of the field, from 1: {option(role, 'NUMBER')}"
+            )
+        numbers[role] = int(column) - 1
+    lines = source.beginning.decode(errors="replace").splitlines()
+    rows = [_fields(line) if line.strip() and not line.startswith(DOCUMENT) else [] for line in lines[:PEEKED]]
+    counted = _counts_words(rows)
+    rows = [row for row in rows if row and (not counted or COUNT.fullmatch(row[0]))][: -1 if len(rows) > 1 else None]
+    width = min(map(len, rows), default=0)
+    if wanting := next((role for role, place in numbers.items() if rows and place >= width), ""):
+        raise ValueError(
+            f"{option(wanting, str(numbers[wanting] + 1))}: {source.name} has {width} fields in a line. StatName one"
+        )
+    word = numbers.get("text", 1 if counted else 0)
+    tag = numbers.get("label", _tag_field(rows, width, word) if counted else _named_field(rows, width))
+    fields = Fields(word, tag, counted)
+    if numbers or fields == Fields() or not rows:
+        return fields, []
+    why = "the first field counts words" if counted else f"the last field is always {shown(rows[0][-1])}"
+    return fields, [
+        f"{source.file}: {why}, so field {word + 1} is read as the word and field {tag % width + 1} as its tag, such "
+        f"as {shown(rows[0][word])} and {shown(rows[0][tag])}. Other fields: {option('text', 'NUMBER')}, "
+        f"{option('label', 'NUMBER')}."
+    ]
+
+
+def _counts_words(rows: Sequence[Sequence[str]]) -> bool:
+    """Return True if the first fields count the words of each sentence, from 0 or 1."""
+    last, counts = -1, 0
+    for row in rows:
+        if not row:
+            last = -1
+        elif not row[0].startswith("#") and not NO_WORD.fullmatch(row[0]):
+            if len(row) < 3 or not COUNT.fullmatch(row[0]) or int(row[0]) not in ((0, 1) if last < 0 else (last + 1,)):
+                return False
+            last, counts = int(row[0]), counts + 1
+    return counts > 1
+
+
+def _tag_field(rows: Sequence[Sequence[str]], width: int, word: int) -> int:
+    named = [place for place in range(word + 1, width) if _name_entities({row[place] for row in rows})]
+    return named[0] if named else 3 if width == 10 else -1
+
+
+def _named_field(rows: Sequence[Sequence[str]], width: int) -> int:
+    """Return the last field; if all lines have one value there, such as `_`, the last that names entities."""
+    if width < 3 or len({row[-1] for row in rows}) > 1 or rows[0][-1] == OUTSIDE:
+        return -1
+    return next((place for place in range(width - 2, 0, -1) if _name_entities({row[place] for row in rows})), -1)
+
+
+def _name_entities(tags: Collection[str]) -> bool:
+    return len(tags) <= TYPES and ((OUTSIDE in tags and scheme_of(tags) is not None) or bool(standard_tags(tags)))
+
+
+def tagged_rows(
+    source: Source, columns: Columns, fields: Fields | None = None
+) -> tuple[list[Row | Rejected], list[str]]:
+    """Return a Row or a Rejected for each sentence of the file, in its order, and a note on a table with a word a row.
+
+    A row's label is its tuple of tags.
+
+    columns  of a table: the column with the words (`text`) and the one with the tags (`label`), lists or one a row
+    fields   of a file of lines; None: as `fields_of` finds them
 
     Raises ValueError, naming file, line, value and way out, if the file does not hold tagged words.
     """
-    if source.ending in TAG_LINES:
-        yield from _tagged_lines(source)
-    elif source.ending == ".jsonl" or source.path.suffix == ".parquet":
-        roles = columns.stated()
-        for number, (place, values) in enumerate(table_rows(source, list(dict.fromkeys(roles.values()))), 1):
-            yield Rejected(place, values) if isinstance(values, str) else _listed(number, place, values, roles)
-    else:
+    if not is_tagged_table(source, columns):
+        return [*_tagged_lines(source, fields or fields_of(source, columns)[0])], []
+    roles = columns.stated()
+    with named_roles(columns):
+        rows = [
+            Rejected(place, values) if isinstance(values, str) else _listed(number, place, values, roles)
+            for number, (place, values) in enumerate(table_rows(source, columns.names()), 1)
+        ]
+    if any(isinstance(row, Row) for row in rows) or not _has_word_rows(source, columns):
+        return rows, []
+    sentence = _sentence_column(source, columns)
+    note = f"{source.name} has a word and its tag a row; rows with one value of {sentence!r} are a sentence."
+    return [*_word_rows(source, columns, sentence)], [note]
+
+
+def is_tagged_table(source: Source, columns: Columns) -> bool:
+    """Return True for a table with these columns, and False for a file of lines. Raises ValueError for neither."""
+    if source.ending in TAG_LINES and not source.has_header(columns.names(), others=True):
+        return False
+    if source.ending in TAG_LINES or source.table_form(columns.names()):
+        return True
+    raise ValueError(
+        f"{source.name}: the ending is not that of a known format of tagged words; known are "
+        f"{', '.join(TAG_LINES)} (a word and its tag a line), .csv (a word a row, or lists) and .jsonl (lists), each "
+        f"also with .gz or .zst after it, and .parquet. Rename or convert the file"
+    )
+
+
+def words_with_tags(rows: Sequence[Row]) -> bool:
+    """Return True if each text is one word, and the labels name entities (O, B-, I-)."""
+    labels = {row.label.strip() for row in rows if isinstance(row.label, str)}
+    if OUTSIDE not in labels or scheme_of(labels) is None:
+        return False
+    return all(isinstance(row.label, str) and len(row.text.split()) == 1 for row in rows)
+
+
+def _has_word_rows(source: Source, columns: Columns) -> bool:
+    """Return True if the first rows of a table have a text without spaces, no list, and a tag."""
+    rows = [values for _, values in islice(table_rows(source, columns.names()), PEEKED) if not isinstance(values, str)]
+    words = [values.get(columns.text) for values in rows]
+    plain = (not word or (isinstance(word, str) and len(word.split()) < 2 and list_in(word) is None) for word in words)
+    return any(words) and all(plain)
+
+
+def _sentence_column(source: Source, columns: Columns) -> str:
+    """Return the column that says which rows are a sentence. Raises ValueError if there is none."""
+    names = columns.names()
+    _, values = next(table_rows(source, names, others=True))
+    present = [name for name in values if name not in names] if not isinstance(values, str) else []
+    column = next((name for name in present if SENTENCE.search(name)), columns.group)
+    if column is None:
+        listed = ", ".join(map(shown, present))
         raise ValueError(
-            f"{source.name}: the ending is not that of a known format of tagged words; known are "
-            f"{', '.join(TAG_LINES)} (a word and its tag a line) and .jsonl (lists), each also with .gz or .zst after "
-            f"it, and .parquet. Rename or convert the file"
+            f"{source.name}: each row has one word and its tag. State the column that says which rows are a sentence: "
+            f"{option('group', 'NAME')}; the other columns are [{listed}]. Or write a line per word and an empty line "
+            f"after each sentence, as .conll"
         )
+    return column
+
+
+def _word_rows(source: Source, columns: Columns, sentence: str) -> Iterator[Row | Rejected]:
+    """Yield the sentences of a table with a word and its tag a row. An empty number goes on with the sentence."""
+    roles = {role: column for role, column in columns.stated().items() if column != sentence}
+    number, place, current = 0, "", None
+    sides: dict[str, list[Any]] = {}
+    others: Mapping[str, Any] = {}
+    fault = ""
+
+    def sentence_row() -> Row | Rejected:
+        return Rejected(place, fault) if fault else _listed(number, place, {**others, **sides}, roles)
+
+    for at, values in table_rows(source, [*columns.names(), sentence]):
+        key = None if isinstance(values, str) else values.get(sentence)
+        begins = key not in (None, "") and key != current
+        if begins or not number:
+            if number:
+                yield sentence_row()
+            number, place, current, fault = number + 1, at, key, ""
+            sides, others = {roles["text"]: [], roles["label"]: []}, {}
+        if isinstance(values, str):
+            fault = fault or values
+            continue
+        others = others or values
+        for role in ("text", "label"):
+            sides[roles[role]].append(values.get(roles[role]))
+    if number:
+        yield sentence_row()
 
 
 def word_lines(source: Source) -> Iterator[tuple[int, str, str]]:
@@ -119,6 +313,60 @@ def notes_on_tags(labels: Collection[Label], metric: Metric, *, where: str) -> l
     return notes
 
 
+def standard_labels(
+    labels: Sequence[Sequence[tuple[str, Label]]], metric: str, *, where: str
+) -> tuple[list[list[Label]], list[str]]:
+    """Return the tags of the sentences of each file in the usual spelling (B-PER, O), and notes on what changed.
+
+    labels  place and tags of each sentence, for each file
+    metric  as it is stated; with another one than entity_f1, tags stay as they are
+
+    Tags with an E- or L- at the end of an entity and nothing at its beginning (IOE) become BIO.
+    """
+    plain = [[label for _, label in sentences] for sentences in labels]
+    if metric not in ("", "entity_f1"):
+        return plain, []
+    tags = {tag for sentences in plain for label in sentences if isinstance(label, tuple) for tag in label}
+    notes = []
+    if spelling := standard_tags(tags):
+        first = min(tag for tag in tags if spelling[tag] != OUTSIDE)
+        bare = all(spelling[tag] in (f"I-{tag}", OUTSIDE) for tag in tags)
+        kept = f"; {option('metric', 'word_accuracy')} scores them as words" if bare else ""
+        notes.append(f"{where}: tags such as {shown(first)} are read as {shown(spelling[first])}{kept}.")
+        plain = [[tuple(spelling[tag] for tag in label) for label in sentences] for sentences in plain]  # type: ignore[union-attr]
+        tags = {*spelling.values()}
+    letters = {tag[0] for tag in tags if tag != OUTSIDE}
+    if scheme_of(tags) is not None and letters & {"E", "L"} and not letters & {"B", "S", "U"}:
+        notes.append(f"{where}: tags that mark the end of an entity and not its beginning (IOE) are read as BIO.")
+        plain = [[converted(label, "BIO") for label in sentences] for sentences in plain]  # type: ignore[arg-type]
+    return plain, notes
+
+
+def check_tags(source: Source, sentences: Sequence[tuple[str, Label]], fields: Fields) -> None:
+    """Raise ValueError, with file and line, for a tag that does not fit the others, such as 0 beside O and B-PER."""
+    counts = Counter(tag for _, label in sentences if isinstance(label, tuple) for tag in label)
+    odd = odd_tag(counts)
+    if not odd:
+        return
+    place = next(place for place, label in sentences if isinstance(label, tuple) and odd in label)
+    if source.ending in TAG_LINES:
+        lines = ((at, fields.parts(line)) for at, line, _ in word_lines(source) if line)
+        place = next(
+            (
+                source.line_place(at)
+                for at, parts in lines
+                if (parts and parts[-1:] == [odd]) or (parts and fields.tag < len(parts) and parts[fields.tag] == odd)
+            ),
+            place,
+        )
+    usual = max((tag for tag in counts if tag not in (odd, OUTSIDE)), key=lambda tag: (counts[tag], tag))
+    raise ValueError(
+        f"{place}: the tag {shown(odd)} ({counts[odd]:,} words) does not fit the others, such as {shown(usual)} "
+        f"({counts[usual]:,} words) and O. Correct it, or state {option('metric', 'word_accuracy')}: tags then name no "
+        f"entities"
+    )
+
+
 def split_documents(
     source: Source, rows: Sequence[Row | Rejected], split: Split, *, divided: bool
 ) -> tuple[list[Row | Rejected], list[str]]:
@@ -138,7 +386,7 @@ def split_documents(
     return others, [f"{note}." if grouping else f"{note}, too few to keep each in one split."]
 
 
-def _tagged_lines(source: Source) -> Iterator[Row | Rejected]:
+def _tagged_lines(source: Source, places: Fields) -> Iterator[Row | Rejected]:
     number = 0
     words: _Lines = []
     width, tabs = 0, True  # number of fields of the first line, and whether tabs part them
@@ -146,20 +394,22 @@ def _tagged_lines(source: Source) -> Iterator[Row | Rejected]:
         if not line:
             if words:
                 number += 1
-                yield _sentence(source, number, words, width, document)
+                yield _sentence(source, number, words, document, replace(places, width=width))
                 words = []
             continue
         tab = "\t" in line
-        fields = line.split("\t") if tab and " " not in line else _fields(line)
+        fields = places.parts(line)
+        if fields is None:
+            continue
         # `# O` may be a word and its tag, until a line has shown that tabs part the fields
         if tabs and not tab and line.startswith("#") and (width or len(fields) != 2):
             continue
         if not width:
             width, tabs = len(fields), tab
-            _check_first(f"{source.name}:{at}", line, fields)
+            _check_first(f"{source.name}:{at}", line, fields, places.tag)
         words.append((at, fields))
     if not number:
-        raise ValueError(f"{source.name}: holds no words. Write it again, or name another file")
+        raise ValueError(f"{source.name}: has no words. Write it again, or name another file")
 
 
 def _fields(line: str) -> list[str]:
@@ -168,7 +418,7 @@ def _fields(line: str) -> list[str]:
     return [field.strip(" ") for field in line.split("\t")]
 
 
-def _check_first(where: str, line: str, fields: Sequence[str]) -> None:
+def _check_first(where: str, line: str, fields: Sequence[str], tag: int) -> None:
     """Raise ValueError if the first line does not hold a word and its tag."""
     way_out = (
         f"With {option('kind', 'tokens')} a line holds a word and its tag, with a tab or space between them, and an "
@@ -179,14 +429,16 @@ def _check_first(where: str, line: str, fields: Sequence[str]) -> None:
         raise ValueError(f"{where}: one field, {shown(line)}, where a word and its tag are needed. {way_out}")
     if fields[0].strip().lower() in HEADERS[0] and fields[-1].strip().lower() in HEADERS[1]:
         raise ValueError(f"{where}: {shown(line)} names columns, which a file of tagged words has none of. Remove it")
-    if " " in fields[-1].strip():
-        raise ValueError(f"{where}: the tag is {shown(fields[-1])}, which holds a space. {way_out}")
+    if tag < len(fields) and " " in fields[tag].strip():
+        raise ValueError(f"{where}: the tag is {shown(fields[tag])}, which has a space in it. {way_out}")
 
 
-def _sentence(source: Source, number: int, lines: _Lines, width: int, document: str) -> Row | Rejected:
-    words, tags = [fields[0] for _, fields in lines], [fields[-1] for _, fields in lines]
-    where = source.line_place(lines[0][0])
-    if all(len(fields) == width for _, fields in lines) and _all_fit(words, tags):
+def _sentence(source: Source, number: int, lines: _Lines, document: str, places: Fields) -> Row | Rejected:
+    where, width = source.line_place(lines[0][0]), places.width
+    whole = all(len(fields) == width for _, fields in lines) and places.word < width and places.tag < width
+    words = [fields[places.word] for _, fields in lines] if whole else []
+    tags = [fields[places.tag] for _, fields in lines] if whole else []
+    if whole and _all_fit(words, tags):
         return Row(number, where, text_of(words), tuple(tags), None, document, "")
     for at, fields in lines:
         place = source.line_place(at)
@@ -197,7 +449,11 @@ def _sentence(source: Source, number: int, lines: _Lines, width: int, document: 
                 place,
                 f"{len(fields)} fields, but the first line has {width}: {shown(' '.join(fields))}; correct the line",
             )
-        if reason := _unfit(fields[0], fields[-1]):
+        if max(places.word, places.tag) >= width:
+            return Rejected(
+                place, f"{width} fields, and field {max(places.word, places.tag) + 1} is needed; correct it"
+            )
+        if reason := _unfit(fields[places.word], fields[places.tag]):
             return Rejected(place, reason)
     return Row(number, where, text_of(words), tuple(tags), None, document, "")
 
@@ -210,6 +466,7 @@ def _listed(number: int, place: str, values: Any, roles: dict[str, str]) -> Row 
         if column not in values:
             return Rejected(place, f"no column {column!r}; it must hold the list of {content}")
         side = values[column]
+        side = (list_in(side) if isinstance(side, str) else side) or side
         if not isinstance(side, list) or not side:
             return Rejected(
                 place, f"the {content} (column {column!r}) are {shown(side)}; make them a list with some in it"

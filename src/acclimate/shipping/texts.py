@@ -37,7 +37,7 @@ from acclimate.models.loading import locate
 from acclimate.reading.formats.squad import question_rows
 from acclimate.reading.source import WORD_LINES, Source, open_source
 from acclimate.reading.tables import ColumnError, no_column, option_of, row_of, table_rows
-from acclimate.reading.tagged import word_lines
+from acclimate.reading.tagged import fields_of, word_lines
 from acclimate.tasks.spans import PASSAGE
 from acclimate.tasks.tags import split_words, text_of
 from acclimate.tasks.task import Kind
@@ -521,16 +521,19 @@ def _lines(source: Source, kind: Kind) -> Iterator[Text | Rejected]:
         words = text_of(split_words(text)) if kind == "tokens" else text
         yield _text((number, source.line_place(line)), {"text": words}, {"text": "text"}, kind, running=text)
     if not number:
-        raise ValueError(f"{source.name}: holds no text. Write it again, or name another file")
+        raise ValueError(f"{source.name}: has no text. Write it again, or name another file")
 
 
 def _word_lines(source: Source, asking: Asking) -> Iterator[Text | Rejected]:
     number = began = 0
     words: list[str] = []
+    places, _ = fields_of(source)
     for at, line, _ in word_lines(source):
-        fields = line.split("\t") if "\t" in line else line.split()
         if line:
-            tagged = len(fields) == 1 or TAG.match(fields[-1]) or fields[-1] in asking.labels
+            fields = places.parts(line)
+            if fields is None:
+                continue
+            tagged = places.counted or len(fields) == 1 or TAG.match(fields[-1]) or fields[-1] in asking.labels
             if source.ending == ".txt" and not tagged:
                 raise ValueError(
                     f"{source.name}:{at}: a line of such a file has a word, and after it a tag if there is one; this "
@@ -538,10 +541,10 @@ def _word_lines(source: Source, asking: Asking) -> Iterator[Text | Rejected]:
                     f"words"
                 )
             began = began if words else at
-            words.append(fields[0].strip())
+            words.append(fields[places.word].strip())
         elif words:
             number += 1
             yield _text((number, source.line_place(began)), {"text": words}, {"text": "text"}, "tokens")
             words = []
     if not number:
-        raise ValueError(f"{source.name}: holds no words. Write it again, or name another file")
+        raise ValueError(f"{source.name}: has no words. Write it again, or name another file")

@@ -1,5 +1,7 @@
 """Predictions as rows of a file: CSV, TSV, JSON Lines or Parquet, by the file's ending; tags of words as CoNLL too.
 
+In CSV and TSV a text that a spreadsheet would run as a formula, such as =cmd|..., gets a ' before it.
+
 Every row begins with `row`, its number in the input from 1, or `id` where the input has one, and the columns that the
 user keeps. Probabilities are rounded to DIGITS digits. In CSV, TSV and Parquet each label has a column of its own:
 
@@ -18,6 +20,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -41,7 +44,7 @@ TAGGED = ".conll"
 ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet", TAGGED)
 VECTORS = (".npy", ".parquet")  # endings of `acclimate embed`
 DIGITS = 6
-SEPARATOR = "|"  # between several labels in CSV and TSV, where the race's files had none
+SEPARATOR = "|"  # between several labels in CSV and TSV, where the race's files had none and no label has it
 NAMED = 100  # rows left out whose place and reason are kept
 AT_ONCE = 4096  # rows of a group in Parquet
 MADE = frozenset({"row", "id", "words", "predicted", "probability", "probabilities", "entities", "answers"})
@@ -141,7 +144,10 @@ def written(
         if path.suffix == ".parquet":
             return _parquet(flat, into, columns, keep, kind)
         delimiter = "\t" if path.suffix == ".tsv" else ","
-        return _delimited(flat, into, columns, delimiter, " " if kind == "tokens" else separator or SEPARATOR)
+        separator = separator or SEPARATOR
+        if any(separator in label for label in labels):
+            separator = ""  # a list as JSON, because joined labels could not be told from each other
+        return _delimited(flat, into, columns, delimiter, " " if kind == "tokens" else separator)
 
 
 def _row(text: Text, prediction: Prediction, kind: Kind, first: str) -> dict[str, Any]:
@@ -220,10 +226,10 @@ def _delimited(
 ) -> int:
     text = io.TextIOWrapper(into, encoding="utf-8", newline="")
     writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
-    writer.writerow(columns)
+    writer.writerow(map(_guarded, columns))
     number = 0
     for row in rows:
-        writer.writerow([_cell(row.get(column), column, separator) for column in columns])
+        writer.writerow([_guarded(_cell(row.get(column), column, separator)) for column in columns])
         number += 1
     text.flush()
     text.detach()
@@ -239,6 +245,12 @@ def _cell(value: Any, column: str, separator: str) -> Any:
     if column in ("words", "probability") and isinstance(value, list):
         return " ".join(map(str, value))
     return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _guarded(value: Any) -> Any:
+    """Return a text that a spreadsheet would run as a formula with a ' before it; all else as it is."""
+    formula = isinstance(value, str) and (value[:1] == "=" or re.match(r"[+\-@\t\r].*[|!(]", value, re.DOTALL))
+    return f"'{value}" if formula else value
 
 
 def _parquet(

@@ -20,7 +20,7 @@ scored, element by element. Two entities of one type that overlap cannot be tagg
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal
 
 Scheme = Literal["BIO", "IO", "IOBES", "BIOUL"]
@@ -161,6 +161,46 @@ def scheme_of(tags: Collection[str]) -> Scheme | None:
     if not letters or any(tag[1:2] not in ("", "-") or tag.endswith("-") for tag in tags):
         return None
     return next((scheme for scheme, scheme_letters in LETTERS.items() if letters <= scheme_letters), None)
+
+
+def standard_tags(tags: Collection[str]) -> dict[str, str]:
+    """Return tag -> its usual spelling if the tags name entities in another one; {} if they need none, or name none.
+
+    Read are PER-B, B_PER, b-per and, as tags of IO, types alone (PER). O must be among the tags, or o.
+    """
+    names = {tag for tag in tags if tag not in (OUTSIDE, "o")}
+    if not names or len(names) == len({*tags}) or scheme_of(tags) is not None:
+        return {}
+    first, last = r"(?P<letter>[BIESLU])(?:[-_:./](?P<type>.+))?", r"(?P<type>.+)[-_:./](?P<letter>[BIESLU])"
+    for pattern in (first, first.replace("BIESLU", "bieslu"), last):
+        parts = {tag: re.fullmatch(pattern, tag) for tag in names}
+        spelling = {tag: "-".join(filter(None, part.group("letter", "type"))) for tag, part in parts.items() if part}
+        spelling = {tag: f"{name[0].upper()}{name[1:]}" for tag, name in spelling.items()}
+        if len(spelling) == len(names) and scheme_of(spelling.values()) is not None:
+            return {**spelling, **{tag: OUTSIDE for tag in tags if tag not in names}}
+    types = [tag for tag in names if re.fullmatch(r"[^\W\d_][\w&-]+", tag) and not re.match(r"[BIESLU][-_]", tag)]
+    return (
+        {**{tag: f"I-{tag}" for tag in types}, **{tag: OUTSIDE for tag in tags if tag not in names}}
+        if len(types) == len(names)
+        else {}
+    )
+
+
+def odd_tag(counts: Mapping[str, int]) -> str:
+    """Return the rarest tag that does not fit the others, if some tags name entities (B-PER) beside O; "" for none."""
+    typed = {tag for tag in counts if re.fullmatch(r"[BIESLU]-.+", tag) or tag in _KNOWN}
+    others = {tag for tag in counts if tag != OUTSIDE} - typed
+    named = {tag for tag in typed if "-" in tag}
+    if OUTSIDE not in counts or not named or scheme_of(counts) is not None or other_scheme(counts):
+        return ""
+    if not others:  # letters of two schemes
+        letters = {
+            letter: sum(counts[tag] for tag in typed if tag[0] == letter) for letter in {tag[0] for tag in typed}
+        }
+        rarest = min(letters, key=lambda letter: (letters[letter], letter))
+        others = {tag for tag in typed if tag[0] == rarest}
+    odd = others if sum(counts[tag] for tag in others) <= sum(counts[tag] for tag in typed) else typed
+    return min(odd, key=lambda tag: (counts[tag], tag))
 
 
 def other_scheme(tags: Collection[str]) -> str:

@@ -138,7 +138,7 @@ def unread_in(folder: Path) -> list[Path]:
 def _folder_files(folder: Path, *, every: bool = False) -> Iterator[Path]:
     """Yield the files to read below the folder, ordered by path. Links are followed; each folder is visited once.
 
-    every  include files with other endings, but neither hidden files nor those of saved datasets
+    every  include files with other endings, but not those of saved datasets
     """
     files: list[Path] = []
     visited: set[tuple[int, int]] = set()
@@ -157,9 +157,11 @@ def _folder_files(folder: Path, *, every: bool = False) -> Iterator[Path]:
             files += [] if every else dataset_files(directory)
             continue
         for entry in entries:
+            if entry.name.startswith("."):  # such as .git and .ipynb_checkpoints
+                continue
             if entry.is_dir():
                 waiting.append(entry)
-            elif (every or entry.name.endswith(ENDINGS)) and not entry.name.startswith(".") and entry.is_file():
+            elif (every or entry.name.endswith(ENDINGS)) and entry.is_file():
                 files.append(entry)
     return iter(sorted(files))
 
@@ -305,6 +307,42 @@ def parquet_rows(path: Path, columns: ColumnNames, limits: ReadLimits = LIMITS) 
 
     with _damage_named(path), pyarrow.parquet.ParquetFile(path) as file:
         yield from _rows(path, file.iter_batches(batch_size=_ROWS, columns=list(columns)), limits)
+
+
+def column_classes(path: Path) -> dict[str, list[str]]:
+    """Return column -> names of its classes, as `datasets` puts them into the metadata of a Parquet or Arrow file."""
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    with _damage_named(path):
+        if check_file(path)[:4] == b"PAR1":
+            return schema_classes(pyarrow.parquet.read_schema(path))
+        with pa.OSFile(str(path)) as file:
+            feather = file.read(6) == b"ARROW1"
+            file.seek(0)
+            return schema_classes((pa.ipc.open_file if feather else pa.ipc.open_stream)(file).schema)
+
+
+def schema_classes(schema: Any) -> dict[str, list[str]]:
+    """Return column -> names of its classes, by the metadata of an Arrow schema; metadata in another form have none."""
+    try:
+        features = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))["info"]["features"]
+        pairs = [(str(column), class_names(feature)) for column, feature in features.items()]
+    except (ValueError, KeyError, TypeError, AttributeError):  # written by others, or for another purpose
+        return {}
+    return {column: names for column, names in pairs if names}
+
+
+def class_names(feature: Any) -> list[str]:
+    """Return the names of a feature of `datasets` that holds numbers of classes, or lists of them; [] for another."""
+    if isinstance(feature, list) and len(feature) == 1:
+        return class_names(feature[0])
+    if not isinstance(feature, Mapping):
+        return []
+    names = feature.get("names")
+    if feature.get("_type") == "ClassLabel" and isinstance(names, list):
+        return [str(name) for name in names]
+    return class_names(feature.get("feature"))
 
 
 def is_dataset(folder: Path) -> bool:

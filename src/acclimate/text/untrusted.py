@@ -98,30 +98,50 @@ def json_lines(path: Path, limits: ReadLimits = LIMITS) -> Iterator[tuple[int, R
 
 
 def json_array(path: Path, limits: ReadLimits = LIMITS) -> list[Any]:
-    """Return the elements of the one JSON array that the file holds.
+    """Return the elements of the JSON array in the file. Raises ValueError for another value, and as `json_value`."""
+    elements = json_value(path, limits)
+    if not isinstance(elements, list):
+        what = f"is one JSON value that is no list: {shown(elements)}"
+        raise ValueError(f"{named(path)}: {what}. Write a list, or an object per line as .jsonl")
+    return elements
 
-    Raises ValueError if it holds something else or more than LARGEST_ARRAY bytes, and as `read_blocks` does.
+
+def json_value(path: Path, limits: ReadLimits = LIMITS) -> Any:
+    """Return the one JSON value in the file.
+
+    Raises ValueError for no JSON, a key that an object has twice, or more than LARGEST_ARRAY bytes, and as
+    `read_blocks` does.
     """
     content = b"".join(read_blocks(path, replace(limits, content=min(limits.content, LARGEST_ARRAY))))
     try:
-        elements = json.loads(content.removeprefix(MARK))
+        return loads(content.removeprefix(MARK))
     except (UnicodeDecodeError, RecursionError, ValueError) as error:
-        raise ValueError(f"{named(path)}: is no JSON ({printable(str(error))}). Write it anew") from error
-    if not isinstance(elements, list):
-        what = f"holds one JSON value that is no list: {shown(elements)}"
-        raise ValueError(f"{named(path)}: {what}. Write a list, or an object a line as .jsonl")
-    return elements
+        raise ValueError(f"{named(path)}: is no JSON ({printable(str(error))}). Write it again") from error
+
+
+def loads(content: str | bytes) -> Any:
+    """Return the JSON value. Raises ValueError as json.loads does, and for an object that has one key twice."""
+    return json.loads(content, object_pairs_hook=_object)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"an object has the key {shown(twice)} twice, with two values; remove one")
+    return values
 
 
 def parsed(line: str) -> RowValues:
     """Return the JSON object of a line, or the reason why it is none."""
     try:
-        values = json.loads(line)
+        values = loads(line)
     except json.JSONDecodeError as error:
         return f"not valid JSON at column {error.colno} ({error.msg}): {shown(line)}"
     except RecursionError:
         return f"JSON nested too deeply: {shown(line)}"
-    except ValueError as error:  # a number of more digits than Python reads
+    except ValueError as error:  # a key that is there twice, or a number of more digits than Python reads
         return f"JSON that cannot be read ({error})"
     if not isinstance(values, dict):
         return f"a line must hold one JSON object; this one is {shown(line)}"
@@ -365,6 +385,11 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(character if character.isprintable() else ascii(character)[1:-1] for character in text)
+
+
+def plain_lines(text: str) -> str:
+    """Return the text with all but its line ends and tabs as `printable` spells it: marks that reverse a line, too."""
+    return text if text.isprintable() else re.sub(r"[^\n\t]+", lambda part: printable(part[0]), text)
 
 
 def sound(text: str) -> str:

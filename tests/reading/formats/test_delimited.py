@@ -86,7 +86,7 @@ def test_a_csv_in_an_archive_or_packed_is_read_with_its_quotes(tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("", "holds no rows|no column"), ("sentence\tlabel\n", "holds no rows"), ("a\tb\n1\t2\n", "no column 'sentence'")],
+    [("", "has no rows|no column"), ("sentence\tlabel\n", "has no rows"), ("a\tb\n1\t2\n", "no column 'sentence'")],
 )
 def test_what_is_wrong_with_a_file_is_one_error(tmp_path, text, message):
     path = written(tmp_path, text)

@@ -83,9 +83,9 @@ def test_a_packed_file_holds_what_the_plain_one_does(ending, tmp_path):
     [
         (
             asked("q", ("Poland", 24)),
-            "'Poland' is not at character 24 of the context, where ' Polan' stands; it stands at 25",
+            "'Poland' is not at character 24 of the context, which has ' Polan' there; it is at 25",
         ),
-        (asked("q", ("poland", 25)), "where 'Poland' stands; it stands nowhere in it. Correct answer_start"),
+        (asked("q", ("poland", 25)), "which has 'Poland' there; it is nowhere in it. Correct answer_start"),
         (asked("q", ("Warsaw", 0), ("Vistula", -8)), "'Vistula' is not at character -8"),
         (asked("q", ("Vistula.", 54)), "'Vistula.' is not at character 54"),
         (asked("q"), "the answer is None; give its text and answer_start"),

@@ -11,7 +11,6 @@ not read (`Annotated.unread`). JSON may hold a collection, a list of collections
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -23,7 +22,7 @@ from acclimate.core.types import Rejected
 from acclimate.reading.formats.annotated import Annotated, Mention, Relation, StatedMention, StatedRelation, checked
 from acclimate.reading.formats.archives import LIMITS, ArchiveLimits, files_in
 from acclimate.reading.formats.xml import Lines, elements
-from acclimate.text.untrusted import named, printable
+from acclimate.text.untrusted import loads, named, printable
 
 ENDINGS = (".xml", ".json")
 _WIDEST = 1 << 20  # characters between two passages; after a wider gap the offset must be wrong
@@ -68,7 +67,7 @@ def bioc_documents(path: Path, *, type: str = "type", limits: ArchiveLimits = LI
 
 def _read_json(content: bytes, where: str, name: str) -> Iterator[_Values]:
     try:
-        value = json.loads(content.decode("utf-8-sig"))
+        value = loads(content.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{where}: no JSON ({printable(str(error))}). Write it anew or name another file") from error
     waiting, number = [value], 0

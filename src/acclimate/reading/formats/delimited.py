@@ -76,7 +76,7 @@ def delimited_examples(
             group=group_of(key) if group_of else "",
         )
     if not row:
-        raise ValueError(f"{named(path)}: holds no rows. Fetch it again or name another file")
+        raise ValueError(f"{named(path)}: has no rows. Fetch it again or name another file")
 
 
 def example_of(
@@ -130,7 +130,7 @@ def iob_examples(
 
     merged  True: entities of all types become one type, B-DNA and B-protein become B
     """
-    for row in tagged_rows(open_source(path, limits=limits), Columns()):
+    for row in tagged_rows(open_source(path, limits=limits), Columns())[0]:
         if isinstance(row, Rejected):
             yield row
             continue

@@ -14,7 +14,6 @@ without an answer (`is_impossible`).
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -28,13 +27,13 @@ from acclimate.core.types import Example, Rejected
 from acclimate.reading.formats.archives import LIMITS, ArchiveLimits, only_file
 from acclimate.reading.tables import Row
 from acclimate.tasks.spans import PASSAGE
-from acclimate.text.untrusted import named, printable, unsound
+from acclimate.text.untrusted import loads, named, printable, unsound
 
-IMPOSSIBLE = "is_impossible: no answer stands in the context"  # why SQuAD 2.0's questions without one are rejected
+IMPOSSIBLE = "is_impossible: the context has no answer"  # why SQuAD 2.0's questions without one are rejected
 FETCH = "Fetch it again"
 NEAR = 10  # characters that an answer may move where it stands more than once
 # what `mended` counts
-MOVED = "answers moved to where they stand in their context"
+MOVED = "answers moved to their place in the context"
 TRIMMED = "answers freed of spaces at their ends"
 
 _Group = Callable[[str, str], str]
@@ -74,9 +73,41 @@ def squad_examples(
         )
 
 
+def question_of(row: Mapping[str, Any], id: str) -> dict[str, Any]:
+    """Return the question of a row of the hub's SQuAD, whose answers are a list of texts and one of their places.
+
+    id: if the row has none. Raises ValueError for lists of different lengths.
+    """
+    id, answers = row.get("id", id), row.get("answers")
+    if isinstance(answers, Mapping):
+        texts, starts = (list(answers.get(name) or ()) for name in ("text", "answer_start"))
+        if len(texts) != len(starts):
+            raise ValueError(
+                f"question {shown(id)}: answers.text has {len(texts)} texts and answers.answer_start "
+                f"{len(starts)} numbers. Give each answer its place"
+            )
+        answers = [{"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)]
+    answers = list(answers) if isinstance(answers, list | tuple) else [answers] if answers else []
+    question = {"id": id, "question": row.get("question"), "answers": answers}
+    return question if answers else {**question, "is_impossible": True}
+
+
+def table_questions(rows: Iterable[tuple[str, Any]], stem: str) -> Iterator[tuple[str, str, Any, Any]]:
+    """Yield place, title, context and question of the rows of a table; a row that cannot be read is the question."""
+    for number, (place, row) in enumerate(rows, 1):
+        if isinstance(row, str):
+            yield place, "", None, row
+            continue
+        try:
+            yield place, str(row.get("title") or ""), row.get("context"), question_of(row, f"{stem}:{number}")
+        except ValueError as error:
+            raise ValueError(f"{place}: {error}") from error
+
+
 def question_rows(
     path: Path,
     *,
+    questions: Iterable[tuple[str, str, Any, Any]] | None = None,
     group_of: _Group = article_key,
     answers_of: Callable[[str], tuple[str, ...] | None] | None = None,
     limits: ArchiveLimits = LIMITS,
@@ -85,13 +116,15 @@ def question_rows(
 ) -> Iterator[Row | Rejected]:
     """Yield the questions of `squad_examples` as rows.
 
+    questions  place, title, context and question of each; None: those of the file in SQuAD's form
     answers_of  group -> acceptable answers, for a file without answers; None: there are none
     way_out  end of the error for a file in another form
     mended   counts what was mended: an answer that is not where it is said to be moves to where it stands, if it stands
              once, or nearest and at most NEAR characters away; and an answer loses spaces at its ends. None: nothing is
              mended, and a question whose answer is elsewhere is rejected
     """
-    for number, (place, title, context, question) in enumerate(_questions(path, limits, way_out), 1):
+    questions = _questions(path, limits, way_out) if questions is None else questions
+    for number, (place, title, context, question) in enumerate(questions, 1):
         id = question.get("id") if isinstance(question, dict) else None
         id = str(id) if isinstance(id, int) and not isinstance(id, bool) else id
         if not isinstance(id, str) or not id.strip():
@@ -159,7 +192,7 @@ def _content(path: Path, limits: ArchiveLimits, key: str, way_out: str = FETCH) 
     """Return the file's name and its JSON object. Raises ValueError if that has no list under this key."""
     file, content = only_file(path, ending=".json", limits=limits)
     try:
-        value = json.loads(content)
+        value = loads(content)
     except (RecursionError, ValueError) as error:
         raise ValueError(f"{named(path)}: is no JSON ({printable(str(error))}). {way_out}") from error
     if not isinstance(value, dict) or not isinstance(value.get(key), list):
@@ -231,11 +264,11 @@ def _span(context: str, answer: Any, mended: Counter[str] | None) -> tuple[int, 
         if mended is not None and certain:
             mended[MOVED] += 1
             return near, near + len(sought)
-        hint = f"it stands at {near}" if near >= 0 else "it stands nowhere in it"
+        hint = f"it is at {near}" if near >= 0 else "it is nowhere in it"
         switch = "repair=True" if is_python() else option("repair")
-        way_out = f", or have it mended ({switch})" if certain else ""
+        way_out = f", or have it corrected ({switch})" if certain else ""
         return (
-            f"the answer {shown(text)} is not at character {start} of the context, where {shown(stretch)} stands; "
+            f"the answer {shown(text)} is not at character {start} of the context, which has {shown(stretch)} there; "
             f"{hint}. Correct answer_start{way_out}"
         )
     if mended is not None and text != text.strip():

@@ -1,0 +1,28 @@
+"""Groups of verbs in which an option that takes one value is refused if it is typed twice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import typer
+from typer.core import TyperCommand
+
+USAGE_ERROR: Any = typer.BadParameter.__mro__[1]  # click's, or that of the copy of click in newer typer
+
+
+class _Verb(TyperCommand):
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        _, _, order = self.make_parser(ctx).parse_args(args=list(args))
+        for parameter, count in Counter(order).items():
+            if count > 1 and not (parameter.multiple or ctx.resilient_parsing) and parameter.nargs == 1:
+                raise USAGE_ERROR(f"{parameter.opts[-1]} is given {count} times. Give it once", ctx=ctx)
+        return super().parse_args(ctx, args)
+
+
+class Verbs(typer.Typer):
+    """A group of verbs."""
+
+    def command(self, *arguments: Any, **settings: Any) -> Callable[..., Any]:
+        return super().command(*arguments, **{"cls": _Verb, **settings})

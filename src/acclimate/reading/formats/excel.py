@@ -1,0 +1,62 @@
+"""Rows of the one filled sheet of an Excel workbook (.xlsx). Needs openpyxl, the extra `excel`."""
+
+from __future__ import annotations
+
+import datetime
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from acclimate.core.names import shown
+from acclimate.text.documents import check_size
+from acclimate.text.untrusted import ReadLimits, named, printable
+
+CSV = "Or save the sheet as CSV (UTF-8) in Excel"
+
+
+def workbook_rows(path: Path, limits: ReadLimits) -> Iterator[tuple[int, list[Any]]]:
+    """Yield the number, from 1, and the values of each row that is not empty; dates and times as ISO 8601.
+
+    Raises ValueError if openpyxl is not installed, the file is damaged or too large, or several sheets have rows.
+    """
+    try:
+        import openpyxl
+    except ImportError as error:
+        raise ValueError(
+            f"{named(path)}: to read an Excel workbook, install openpyxl: pip install 'acclimate[excel]'. {CSV}"
+        ) from error
+    try:
+        with zipfile.ZipFile(path) as archive:
+            check_size(path, sum(member.file_size for member in archive.infolist()), limits)
+        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+        sheets = {sheet.title: list(_filled(sheet)) for sheet in book.worksheets}
+        book.close()
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        KeyError,
+        TypeError,
+        AttributeError,
+        SyntaxError,
+        EOFError,
+        OSError,
+    ) as error:
+        raise ValueError(
+            f"{named(path)}: damaged Excel workbook ({printable(str(error))[:200]}). Save it again. {CSV}"
+        ) from error
+    filled = {title: rows for title, rows in sheets.items() if rows}
+    if len(filled) > 1:
+        raise ValueError(
+            f"{named(path)}: several sheets have rows: {', '.join(map(shown, filled))}. Keep one of them. {CSV}"
+        )
+    for rows in filled.values():
+        yield from rows
+
+
+def _filled(sheet: Any) -> Iterator[tuple[int, list[Any]]]:
+    for number, cells in enumerate(sheet.iter_rows(values_only=True), 1):
+        values = [cell.isoformat() if isinstance(cell, datetime.date | datetime.time) else cell for cell in cells]
+        if any(value not in (None, "") for value in values):
+            yield number, values

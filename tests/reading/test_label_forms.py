@@ -1,0 +1,132 @@
+"""Labels as lists in a field, vectors and columns of 0 and 1, numbers of classes with names, and their spellings."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from acclimate.reading.label_forms import list_in
+from acclimate.reading.labelled import LabelledFiles, read_files
+
+WORDS = ("cell", "goal", "price", "river", "team", "market", "gene")
+
+
+def table(path: Path, rows: Sequence[dict[str, Any]]) -> Path:
+    """Write the rows with a text each, by the ending of the path."""
+    texts = [f"{WORDS[n % 7]} {WORDS[n * 3 % 5]} and {WORDS[n // 7 % 7]} of {n}" for n in range(len(rows))]
+    rows = [{"text": text, **row} for text, row in zip(texts, rows, strict=True)]
+    if path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    else:
+        quoted = (",".join('"' + str(value).replace('"', '""') + '"' for value in row.values()) for row in rows)
+        path.write_text("\n".join([",".join(rows[0]), *quoted]) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("written", "names"),
+    [
+        ("['bio', \"it\\'s\"]", ["bio", "it's"]),
+        ('["caf\\u00e9"]', ["café"]),
+        ("['a' 'b c']", ["a", "b c"]),
+        ("array(['a', 'b'], dtype=object)", ["a", "b"]),
+        ("{'a', 'b'}", ["a", "b"]),
+        ("[bio, new]", ["bio", "new"]),
+        ("[1. 0.]", [1, 0]),
+        ("set()", []),
+        ("[deleted]", None),
+        ("(a)", None),
+        ("['a'", None),
+    ],
+)
+def test_a_list_is_read_as_python_json_and_numpy_write_it(written: str, names: list[Any] | None) -> None:
+    assert list_in(written) == names
+
+
+@pytest.mark.parametrize(
+    ("ending", "labels", "stated", "first"),
+    [
+        (".jsonl", [[1, 0, 1], [0, 1, 0]], {}, ("place 1", "place 3")),
+        (".jsonl", [[True, False, True], [False, True, False]], {"labels": ("a", "b", "c")}, ("a", "c")),
+        (".csv", ["1 0 1", "0 1 0"], {"separator": " "}, ("place 1", "place 3")),
+        (".csv", ["[1, 0, 1]", "[0, 1, 0]"], {"labels": ("a", "b", "c")}, ("a", "c")),
+        (".csv", ["101", "010"], {"labels": ("a", "b", "c")}, ("a", "c")),
+        (".jsonl", [{"a": 1, "b": 0, "c": True}, {"a": 0, "b": 1, "c": None}], {}, ("a", "c")),
+        (".csv", ["['a', 'c']", "['b']"], {}, ("a", "c")),
+        (".csv", ["['a', 'c']", "['b']"], {"separator": ","}, ("a", "c")),
+        (".jsonl", [[1, 0], [0, 1]], {"labels": ("a", "b")}, "a"),
+        (".csv", ["0", "1"], {"labels": ("a", "b")}, "a"),
+    ],
+)
+def test_forms_of_labels_are_read_and_said(tmp_path: Path, ending: str, labels: Any, stated: Any, first: Any) -> None:
+    path = table(tmp_path / f"train{ending}", [{"label": labels[n % 2]} for n in range(40)])
+    read = read_files(LabelledFiles(path, **stated))
+    assert read.kind == ("sequence" if isinstance(first, str) else "multilabel")
+    label_of = {example.id: example.label for rows in read.splits.values() for example in rows}
+    assert label_of["train:1"] == first
+    assert isinstance(first, str) or any("0 and 1" in n or "0 or 1" in n or "lists" in n for n in read.notes)
+
+
+def test_columns_of_0_and_1_are_labels(tmp_path: Path) -> None:
+    rows = [{"toxic": n % 2, "rude": ["0.0", "1.0"][n % 3 == 0], "sly": ["", "x"][n % 5 == 0]} for n in range(60)]
+    path = table(tmp_path / "train.csv", rows)
+    read = read_files(LabelledFiles(path, label=("toxic", "rude", "sly")))
+    assert (read.kind, read.labels) == ("multilabel", ("rude", "sly", "toxic"))
+    with pytest.raises(ValueError, match=r"no column 'mean'.* with --label NAME"):
+        read_files(LabelledFiles(path, label=("toxic", "mean")))
+    one = table(tmp_path / "one.csv", [{"yes": n % 2, "no": 1 - n % 2} for n in range(60)])
+    assert read_files(LabelledFiles(one, label=("yes", "no"))).kind == "sequence"
+    soft = table(tmp_path / "soft.csv", [{"yes": 0.3, "no": 0.7} for n in range(60)])
+    with pytest.raises(ValueError, match=r"the label 'yes' has the value '0.3', where 0 or 1 is needed"):
+        read_files(LabelledFiles(soft, label=("yes", "no")))
+
+
+def test_names_of_classes_come_from_the_metadata_of_the_file(tmp_path: Path) -> None:
+    feature = {"names": ["bio", "eco"], "_type": "ClassLabel"}
+    metadata = {"huggingface": json.dumps({"info": {"features": {"label": {"feature": feature, "_type": "List"}}}})}
+    texts = [f"{WORDS[n % 7]} and {WORDS[n // 7]} of {n}" for n in range(40)]
+    columns = {"text": texts, "label": [[n % 2] if n % 3 else [0, 1] for n in range(40)]}
+    pa.parquet.write_table(pa.table(columns).replace_schema_metadata(metadata), tmp_path / "train.parquet")
+    read = read_files(LabelledFiles(tmp_path / "train.parquet"))
+    assert (read.kind, read.labels) == ("multilabel", ("bio", "eco"))
+    assert any("named in the file's metadata: 'bio', 'eco'" in note for note in read.notes)
+
+
+@pytest.mark.parametrize(("often", "rare"), [("1", "1.0"), ("7", "007"), ("bio", "bio\u200b"), ("bio", "\ufeffbio")])
+def test_several_spellings_of_one_label_are_an_error_or_one(tmp_path: Path, often: str, rare: str) -> None:
+    labels = [*[often, "other"] * 20, rare]
+    path = table(tmp_path / "train.csv", [{"label": label} for label in labels])
+    with pytest.raises(ValueError, match=r"train\.csv:42: label .* also occurs as .*--fold-labels"):
+        read_files(LabelledFiles(path))
+    assert set(read_files(LabelledFiles(path, fold_labels=True)).labels) == {often, "other"}
+
+
+def test_labels_that_look_like_missing_values_or_have_invisible_characters_are_named(tmp_path: Path) -> None:
+    path = table(tmp_path / "train.csv", [{"label": ["nan", "eco", "b\u202eio"][n % 3]} for n in range(60)])
+    notes = read_files(LabelledFiles(path)).notes
+    assert any("the label 'nan' (20 rows; first at train.csv:2) looks like a missing value" in note for note in notes)
+    assert any("invisible characters in them: 'b\\u202eio' (first at train.csv:4)" in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("labels", "kind", "message"),
+    [
+        (
+            ["37.50", "1,012.50", "2,000.00"],
+            "auto",
+            r"'1,012.50' is a number with separators of thousands. Write 1012.50",
+        ),
+        (["37,50", "1.012,50"], "auto", r"'1\.012,50' is a number with separators of thousands. Write 1012\.50"),
+        (["1 012.5"], "score", r"'1 012\.5'; write 1012\.5, without"),
+        (["1,012"], "score", r"'1,012'; write 1012, or 1\.012 for a decimal comma"),
+        (["1_0.5"], "score", r"is '1_0\.5'; write a number"),
+    ],
+)
+def test_numbers_in_other_spellings_are_refused(tmp_path: Path, labels: list[str], kind: Any, message: str) -> None:
+    rows = [{"label": labels[n % len(labels)]} for n in range(60)]
+    with pytest.raises(ValueError, match=message):
+        read_files(LabelledFiles(table(tmp_path / "train.csv", rows), kind=kind))
