@@ -157,7 +157,7 @@ def cache(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def type_in(place, cache, monkeypatch):
-    """A function that runs a command in `place`, where the README's race has ended."""
+    """A function that runs a command in `place`, where the README's race and an adaptation have ended."""
     monkeypatch.setenv("ACCLIMATE_CACHE", str(cache))
     monkeypatch.setattr(loading, "FOLDER", place / "small")
     monkeypatch.chdir(place)
@@ -168,8 +168,9 @@ def type_in(place, cache, monkeypatch):
         result = CliRunner().invoke(cli.app, words)
         assert result.exit_code == 0, f"{command}\n{result.output}"
 
-    if not (place / "runs" / "race" / "use").exists():
-        run(next(command for command in VERBS if command.startswith("acclimate race")))
+    for result, verb in (("race/use", "race"), ("dapt/checkpoint", "adapt mlm")):
+        if not (place / "runs" / result).exists():
+            run(next(command for command in VERBS if command.startswith(f"acclimate {verb}")))
     return run
 
 
