@@ -47,7 +47,7 @@ from acclimate.reading.labels import (
     task_kind,
 )
 from acclimate.reading.mentions import mention_rows
-from acclimate.reading.source import QUESTION_COLUMNS, Source, open_source
+from acclimate.reading.source import QUESTION_COLUMNS, WORKBOOK, Source, open_source
 from acclimate.reading.spans import has_spans, span_rows
 from acclimate.reading.splitting import split_off
 from acclimate.reading.tables import ColumnError, Columns, FileRead, Row, check_accepted, read_rows, table_rows
@@ -253,6 +253,7 @@ def _rows(source: Source, labelled: LabelledFiles, fields: Fields) -> tuple[list
                 return span_rows(source, [*read_rows(source, labelled.columns)])
         return mention_rows(source) if source.holds_mentions else tagged_rows(source, labelled.columns, fields)
     mended = Counter[str]() if labelled.repair else None
+    notes: list[str] = []
     if labelled.kind == "span":
         way_out = FORM + option("kind", "tokens")
         questions = None
@@ -263,8 +264,16 @@ def _rows(source: Source, labelled: LabelledFiles, fields: Fields) -> tuple[list
             raise ValueError(f"{source.name}: has no question. {way_out}")
     else:
         rows = list(read_rows(source, labelled.columns, mended=mended))
+        if source.ending == WORKBOOK or (
+            source.table_form(labelled.columns.names()) == ".json" and source.is_json_table
+        ):
+            what = "an Excel workbook" if source.ending == WORKBOOK else "one JSON object of rows or columns"
+            notes = [f"{source.name} is {what}, and is read as a table."]
     switch = "repair=True" if is_python() else option("repair")
-    return rows, [f"{source.name}: {what}: {count:,} ({switch})." for what, count in (mended or {}).items() if count]
+    return rows, [
+        *notes,
+        *(f"{source.name}: {what}: {count:,} ({switch})." for what, count in (mended or {}).items() if count),
+    ]
 
 
 def _check_options(labelled: LabelledFiles, sources: Mapping[Split, Source]) -> None:
