@@ -36,3 +36,12 @@ def test_failures_are_in_one_line(report):
     lines = printed(replace(report, outcome=outcome, answer=answer_in_words(outcome)))
     assert len(lines) <= 12
     assert sum("failed and have no score" in line for line in lines) == 1
+
+
+def test_a_notebook_shows_the_answer_once_then_plot_and_table(report):
+    view = Study(Path("runs/<race>"), "", report)._repr_html_()
+    order = [view.index(part) for part in (report.answer.headline, "Use: ", "Next: ", "<svg", "<table", "<details>")]
+    assert order == sorted(order)
+    assert view.count(report.answer.headline) == view.count("Use: ") == view.count("<table") == 1
+    assert view.count("Scores on test") == 1
+    assert "runs/&lt;race&gt;/report.html" in view
