@@ -28,11 +28,11 @@ USER_PAGES = [ROOT / name for name in ("CHANGELOG.md", "README.md", "SECURITY.md
     page
     for folder in (ROOT / "docs", ROOT / "docs" / "methods")
     for page in sorted(folder.glob("*.md"))
-    if page.name not in (*GENERATED, "architecture.md", "statistics.md")  # for developers; rewritten apart
+    if page.name not in (*GENERATED, "architecture.md")  # for developers
 ]
 MOST_WORDS, MEAN_WORDS = 35, 17  # of a sentence, and of the mean sentence of a page
 LONG_SENTENCES: dict[str, int] = {}  # page -> sentences that have to be longer
-LONGEST_PAGES = {"methods": 500, "How to": 700}  # words of a page, by folder or heading of mkdocs.yml
+LONGEST_PAGES = {"methods": 500, "How to": 700, "statistics.md": 700}  # words of a page, by folder or heading of mkdocs.yml
 # Words of our own making, and beginnings of sentences, that readers stumble over
 FOREIGN = re.compile(
     r"^(Of|Where)\b|\b(stands?|stood|lies|lay|bears?|bore|told|tells|go(es)? on|going on|went on|anew|came? out"
@@ -181,5 +181,5 @@ def test_a_page_for_users_is_in_plain_english(page):
     text, navigation = page.read_text("utf-8"), (ROOT / "mkdocs.yml").read_text("utf-8")
     assert not re.findall(r"\b(?:src|tests)/[\w/.-]+", text)
     how_to = f": {page.name}\n" in navigation[navigation.index("- How to:") : navigation.index("- Methods:")]
-    most = LONGEST_PAGES.get("How to" if how_to else page.parent.name, 10_000)
+    most = LONGEST_PAGES.get("How to" if how_to else page.parent.name, LONGEST_PAGES.get(page.name, 10_000))
     assert len(text.replace("|", " ").split()) <= most

@@ -372,6 +372,6 @@ def test_what_a_race_measures_stands_in_its_report(tmp_path, models):
     facts = Facts(use="TAPT", encoder="TAPT")
     moved_by = {where: Distances(**each) for where, each in found.items()}
     page = race_page(report_of(studies.raced(scores, replace(facts, moved={"TAPT": moved_by})))).as_html()
-    assert "How far word embeddings lie" in page
+    assert "Distance of word embeddings" in page
     assert ">0.750</td>" in page
-    assert "How far word embeddings lie" not in race_page(report_of(studies.raced(scores, facts))).as_html()
+    assert "Distance of word embeddings" not in race_page(report_of(studies.raced(scores, facts))).as_html()

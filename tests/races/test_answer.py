@@ -193,15 +193,18 @@ def test_who_failed_or_learnt_nothing_is_named_and_why_the_race_ended() -> None:
 
     assert last(race_of(raced, failed={"DGA": "out of memory"})) == "DGA failed and has no score."
     assert last(race_of(raced, stopped="its time was up.")) == "The race stopped early, since its time was up."
-    assert last(race_of([*raced, lost], untaught={"DGA"})) == "DGA learnt nothing and is not compared."
+    assert last(race_of([*raced, lost], untaught={"DGA"})) == "DGA failed to learn and is not compared."
     partly = race_of(raced, failing={"untouched": 1})
-    assert last(partly) == "Fine-tunings that learnt nothing count in the means of untouched (1 of 3)."
+    assert last(partly) == "Fine-tunings that failed to learn count in the means of untouched (1 of 3)."
 
 
 def test_without_an_encoder_that_learnt_the_task_nothing_is_compared() -> None:
     others = [replace(rival(name, 0.1, p=0.001), comparison=None, p_adjusted=None) for name in ("DAPT", SIMPLE)]
     said = answer(race_of([untouched(), *others], untaught={"untouched"}, baselines={SIMPLE}))
-    assert (said.kind, said.headline) == ("none", "The untouched model learnt nothing, so nothing is compared with it.")
+    assert (said.kind, said.headline) == (
+        "none",
+        "The untouched model failed to learn, so nothing is compared with it.",
+    )
     assert said.evidence == ("The highest encoder, DAPT, scores 90.0 [90.0, 90.0] points of macro-F1.",)
     said = answer(race_of([untouched(), *others], untaught={"untouched", "DAPT"}, baselines={SIMPLE}))
     assert said.headline == "No encoder here has learnt the task, so nothing is compared."

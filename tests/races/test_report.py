@@ -1,3 +1,5 @@
+import csv
+import io
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -13,7 +15,16 @@ from acclimate.core.types import Score
 from acclimate.data.examination import Copies, CorpusFacts, FileFacts, Finding, Leak, ModelFacts, Pieces, Sighting
 from acclimate.races.answer import RaceAnswer
 from acclimate.races.outcome import Curves, LooksAtTest, SearchRecord, Trial, rows
-from acclimate.races.report import LARGEST, RaceReport, race_page, search_remark, write_page
+from acclimate.races.report import (
+    LARGEST,
+    RaceReport,
+    differences,
+    race_page,
+    search_remark,
+    summary,
+    write_page,
+)
+from acclimate.races.tables import as_csv
 from acclimate.races.verdict import Leakage
 from acclimate.reports.labels import Confusion, LabelScore
 from acclimate.training.energy import Energy
@@ -78,10 +89,41 @@ def test_the_page_loads_nothing_from_outside(text: str) -> None:
     assert "default-src 'none'" in text
 
 
-def test_the_verdict_is_the_heading(report: RaceReport, text: str) -> None:
-    assert f'<h1 dir="auto">{report.answer.headline}</h1>' in text
+def test_answer_command_plot_and_table_come_first_and_the_rest_is_folded_under_questions(
+    report: RaceReport, text: str
+) -> None:
+    assert f'<h1 dir="auto" class="answer helped">{report.answer.headline}</h1>' in text
     assert all(f'<li dir="auto">{line}</li>' in text for line in report.answer.evidence)
-    assert text.index("<h1") < text.index("<table") < text.index("<svg")
+    order = [text.index(part) for part in ("<h1", "Use: ", "Next: <code>", "<svg", "<table", "<details>")]
+    assert order == sorted(order)
+    top = text[: text.index("<details>")]
+    assert top.count("<svg") == top.count("<table") == 1
+    titles = re.findall(r'<h2 id="[^"]+" dir="auto">([^<]+)</h2>', text)
+    assert all(title.endswith("?") for title in titles)
+    assert text.count("<summary><h2") == len(titles) - 1
+    assert len(set(titles)) == len(titles) >= 12
+
+
+def test_the_table_has_the_interval_of_the_answer_and_what_failed(report: RaceReport) -> None:
+    results = (*report.outcome.results, studies.result("TLM", failed="its corpus is empty"))
+    failing = replace(report, outcome=replace(report.outcome, results=results))
+    rows = {model: list(map(str, cells)) for model, *cells in summary(failing).rows}
+    assert list(rows) == [*(row.contestant for row in report.rows), "TLM"]
+    assert report.answer.interval is not None
+    low, high = (f"{100 * end:+.1f}" for end in report.answer.interval)
+    assert rows[report.answer.model][1].endswith(f" [{low}, {high}]")
+    assert rows["DAPT"][3] == "use this"
+    assert rows["TLM"] == ["-", "-", "-", "failed: its corpus is empty"]
+    assert rows["untouched"][1] == "-"
+    assert studies.SIMPLE in differences(report)
+
+
+def test_every_figure_of_the_sheet_is_on_the_page(report: RaceReport, text: str) -> None:
+    names, *lines = csv.reader(io.StringIO(as_csv(report.outcome)))
+    table = text[text.index('id="all-figures"') :]
+    filled = [name for name, *values in zip(names, *lines, strict=True) if any(values) and name != "contestant"]
+    assert all(f">{name}</span>" in table for name in filled)
+    assert len(filled) > 25
 
 
 def test_tables_say_what_they_are_and_what_scrolls_can_be_reached(text: str) -> None:
@@ -101,8 +143,7 @@ def test_headings_go_down_a_step_at_a_time_and_the_navigation_meets_its_sections
     assert levels[0] == 1
     assert levels.count(1) == 1
     assert all(after - before <= 1 for before, after in pairwise(levels))
-    ids = {attributes["id"] for attributes in page.all("h2")}
-    assert {attributes["href"] for attributes in page.all("a")} == {f"#{id}" for id in ids}
+    assert [attributes["href"] for attributes in page.all("a")] == ["#contestants"]  # to skip to; folds need no others
 
 
 def test_markup_in_data_stays_text(report: RaceReport, field: list[Score]) -> None:
@@ -171,7 +212,7 @@ def test_what_would_turn_or_break_the_text_around_it_is_shown_as_its_escape(lean
     label = "a\N{RIGHT-TO-LEFT OVERRIDE}b\x00c\x1b[1md\ud800e"
     page = render(studies.altered(lean, labels=[LabelScore(label, 3, 0.5, 0.6)], remarks=["two\nlines, one\ttab"]))
     assert ">a\\u202eb\\u0000c\\u001b[1md\N{REPLACEMENT CHARACTER}e<" in page
-    assert "<li>two\nlines, one\ttab</li>" in page
+    assert '<li dir="auto">two\nlines, one\ttab</li>' in page
     assert page.encode()
 
 
@@ -179,7 +220,10 @@ def test_parts_without_content_leave_no_section(report: RaceReport, text: str) -
     bare = Page(render(studies.bare(report)))
     assert not bare.open
     found = {attributes["id"] for attributes in bare.all("h2")}
-    assert found == {"scores-on-test", "against-untouched", "each-seed", "costs", "data", "plots"}
+    assert found == {
+        *("contestants", "what-does-each-run-score", "how-certain-is-each-difference", "what-did-it-cost"),
+        *("how-was-it-measured", "all-figures"),
+    }
     everything = {attributes["id"] for attributes in Page(text).all("h2")}
     assert everything > found | {"labels", "confusions", "leakage", "given", "search", "looks", "examination"}
 
@@ -235,11 +279,11 @@ def test_a_page_too_large_is_refused_and_the_old_one_stays(lean: RaceReport, tmp
 def test_leakage_that_changes_the_verdict_is_said_plainly(lean: RaceReport) -> None:
     assert lean.leakage is not None
     same = render(lean)
-    assert "Without the 12 leaked test items the verdict stands:" in same
+    assert "Without the 12 leaked test items the answer is the same:" in same
     changed = replace(lean.leakage, changed=["only with the leaked items, DAPT is better than the untouched model"])
     text = render(studies.altered(lean, leakage=changed))
-    assert "Without the 12 leaked test items the verdict changes:" in text
-    assert "the verdict stands" not in text
+    assert "Without the 12 leaked test items the answer changes:" in text
+    assert "the answer is the same" not in text
 
 
 def test_both_scores_of_each_contestant_stand_side_by_side(report: RaceReport, text: str) -> None:
@@ -254,16 +298,19 @@ def test_both_scores_of_each_contestant_stand_side_by_side(report: RaceReport, t
 
 
 def test_no_leak_and_nothing_left_are_said_too(lean: RaceReport) -> None:
-    assert "None was found" in render(studies.altered(lean, leakage=Leakage([], 400)))
+    assert "No text that is scored, and none that is nearly the same" in render(
+        studies.altered(lean, leakage=Leakage([], 400))
+    )
     assert lean.leakage is not None
     all_of_them = Leakage(lean.leakage.leaks, 400, 399)
     text = render(studies.altered(lean, leakage=all_of_them))
-    assert "399 of the 400 test items stand in the training data too, which leaves too few to score without" in text
+    assert "399 of the 400 test items occur in the training data too, which leaves too few to score without" in text
 
 
-def test_alerts_and_remarks_stand_before_the_results(report: RaceReport, text: str) -> None:
-    for told in (*report.alerts, *report.remarks):
-        assert text.index("<h1") < text.index(told) < text.index('id="scores-on-test"')
+def test_alerts_are_on_top_and_remarks_are_folded(report: RaceReport, text: str) -> None:
+    assert all(text.index("<h1") < text.index(alert) < text.index("<svg") for alert in report.alerts)
+    folded = text.index("What else did the race find?")
+    assert all(folded < text.index(remark) < text.index("What does each run score?") for remark in report.remarks)
 
 
 def test_the_probability_of_improvement_stands_behind_the_comparisons(lean: RaceReport, text: str) -> None:

@@ -84,7 +84,7 @@ def test_a_failed_cell_stands_as_failed_with_its_reason():
     told = plain(page_of(outcome).as_text())
     assert "Genes: Drugs failed: seed 0: its loss is no number." in told
     assert (
-        "Not compared, because one of the two failed or learnt nothing: Genes: Drugs, Drugs: Drugs and Cells: Drugs."
+        "Not compared, because one of the two failed, or failed to learn: Genes: Drugs, Drugs: Drugs and Cells: Drugs."
         in told
     )
     assert lines_of(outcome)["Drugs", "Genes"]["failed"] == "seed 0: its loss is no number"
@@ -144,7 +144,7 @@ def test_a_run_that_learnt_nothing_is_marked():
     marked = replace(outcome, results=(replace(first, scores=runs), *others))
     [seeds] = [section for section in sections(marked) if section.title == "Each seed"]
     assert [str(row[1]).count("*") for row in seeds.rows] == [1] + [0] * (len(seeds.rows) - 1)
-    assert seeds.lines[-1] == "* This run learnt nothing: it is no better on dev than a constant answer or guesses."
+    assert seeds.lines[-1] == "* This run failed to learn: it is no better on dev than a constant answer or guesses."
 
 
 def test_facts_that_a_task_shares_stand_with_the_task():

@@ -154,7 +154,7 @@ def test_a_baseline_at_the_level_of_guesses_heads_no_verdict() -> None:
     ahead = replace(rival(SIMPLE, 0.1, p=0.001), comparison=None, p_adjusted=None)
     outcome = race_of([untouched(), rival("DAPT", 0.03, p=0.01), ahead], untaught={SIMPLE}, baselines={SIMPLE})
     assert verdict(outcome).startswith("Adapting helped: DAPT is better than the untouched model. DAPT: +3.0 points")
-    assert verdict(outcome).endswith(f" {SIMPLE} learnt nothing and is not compared.")
+    assert verdict(outcome).endswith(f" {SIMPLE} failed to learn and is not compared.")
     [warning] = warnings(outcome)
     said = f"On dev, or by loss, {SIMPLE} does no better than a constant answer or guesses. "
     assert warning == f"{said}So it is compared with nothing."
@@ -202,9 +202,9 @@ def test_runs_that_learnt_nothing_are_counted_and_named_in_any_study() -> None:
     changed = {each.key: each for each in (runs("Drugs", "Genes", 5, 5), runs("Cells", "Genes", 1, 2))}
     found = warnings(replace(outcome, results=tuple(changed.get(each.key, each) for each in outcome.results)))
     assert (
-        "Genes: Drugs learnt nothing: 5 of 5 fine-tunings, each in a second attempt too. So it is compared" in found[0]
+        "Genes: Drugs failed to learn: 5 of 5 fine-tunings, each in a second attempt too. So it is compared" in found[0]
     )
-    assert found[1] == "Some fine-tunings learnt nothing, and count in the means: Genes: Cells (1 of 5)."
+    assert found[1] == "Some fine-tunings failed to learn, and count in the means: Genes: Cells (1 of 5)."
     assert found[2].endswith("at another rate with more steps: Genes: Cells (1).")
 
 

@@ -35,14 +35,19 @@ def test_a_page_follows_each_job_reloads_itself_and_stops_at_the_end(tmp_path):
         watch(STEP)
         assert page.read_text() == first, "no job has ended since, and the page is not half a minute old"
         do_all([work.numbered(2)], tmp_path)
-        watch(Progress("round 1", 1, 1, "rounds", {"note": "complete: untouched 61.0 points on test"}))
+        scores = {"untouched": 0.61, "TAPT": 0.625}
+        note = "complete: untouched 61.0, TAPT 62.5 points on test"
+        watch(Progress("round 1", 1, 1, "rounds", {"note": note, "scores": scores}))
         looks = next((tmp_path / "jobs").iterdir()) / live.DEV_SCORES
         files.write_record(looks, [[5, 0.25], [10, 0.5]])
         watch(STEP)
         second = page.read_text()
     assert "Running: 1 of the 1 job planned so far" in first
     assert "Running: 2 of the 2 jobs planned so far" in second
-    assert "round 1: complete: untouched 61.0 points on test." in second
+    assert '<h1 dir="auto">So far TAPT has the highest score: 62.5 points after 1 round.</h1>' in second
+    assert "round 1: complete: untouched 61.0, TAPT 62.5 points on test." in second
+    order = [second.index(part) for part in ("<h1", "Running: 2", "<svg", "<table", "<details>")]
+    assert order == sorted(order), "as the page of the finished race"
     assert "<svg" in second
     assert "25.0" in second
     assert "&lt;b&gt;x&lt;/b&gt;" in second

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from acclimate.shipping.ship import Shipped
     from acclimate.shipping.writers import Predicted
 
+EVIDENCE = 6  # lines at most between the headline of a printed race and the model to use
+
 
 @dataclass(frozen=True, repr=False)
 class Study:
@@ -46,27 +48,30 @@ class Study:
         return str(self.path)
 
     def __str__(self) -> str:
-        """Return the answer of a race with its model to use and the place of its report; else the tables."""
+        """Return the answer of a race with its model to use and the place of its report, in at most 12 lines; else the
+        tables.
+        """
         if self.report is None:
             return self.text
         from acclimate.races.report import answer_lines
+        from acclimate.reports.page import escaped
 
-        warnings = [f"Warnings: {len(self.warnings)}, in study.warnings."] if self.warnings else []
-        lines = [self.report.answer.headline, *answer_lines(self.report), *warnings]
-        return "\n".join([*lines, f"Report: {self.path / 'report.html'}"])
+        answer = self.report.answer
+        evidence = [*answer.evidence[: EVIDENCE - 1], " ".join(answer.evidence[EVIDENCE - 1 :])]
+        lines = [answer.headline, *filter(None, evidence), *answer_lines(self.report)[len(answer.evidence) :]]
+        lines += [f"Warnings: {len(self.warnings)}, in study.warnings."] if self.warnings else []
+        return "\n".join(map(escaped, [*lines, f"Report: {self.path / 'report.html'}"]))
 
     def __repr__(self) -> str:
         return f"Study in {self.path}\n" + (str(self) if self.report else "\n".join(self.text.splitlines()[:3]))
 
     def _repr_html_(self) -> str:
-        """Return the answer and the table for a notebook."""
+        """Return the answer, the plot and the table for a notebook, and the other tables folded away."""
         if self.report is None:
             return f"<pre>{html.escape(self.text)}</pre>"
-        from acclimate.races.report import TEXT
+        from acclimate.races.report import notebook_view
 
-        table = html.escape((self.path / TEXT).read_text(encoding="utf-8"))
-        page = html.escape(str(self.path / "report.html"))
-        return f"<p><b>{html.escape(self.verdict)}</b></p><pre>{table}</pre><p>Report: <code>{page}</code></p>"
+        return notebook_view(self.report, place=self.path / "report.html")
 
     @property
     def answer(self) -> RaceAnswer:
@@ -115,9 +120,10 @@ class Study:
         """The table of a race as a pandas DataFrame, a row a contestant: model, score with its 95% interval, difference
         to the untouched model, cost of training and a note, as the page has them. Raises ImportError without pandas.
         """
-        from acclimate.races.report import SUMMARY, summary_rows
+        from acclimate.races.report import SUMMARY, summary
 
-        return self._pandas().DataFrame(summary_rows(self._raced()), columns=list(SUMMARY))
+        rows = [list(map(str, row)) for row in summary(self._raced()).rows]
+        return self._pandas().DataFrame(rows, columns=list(SUMMARY))
 
     @property
     def table_full(self) -> pandas.DataFrame:

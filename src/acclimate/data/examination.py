@@ -413,7 +413,7 @@ def _leaks(examined: Examination) -> Section:
         rows.append((f"{leak.within} in {leak.found}", LEAKS[leak.kind], *counts))
     columns = ("where", "what is shared", "items", "share", "same label", "texts there")
     lines = (DROPPED,) if examined.dropped and rows else ()
-    return Section("Texts of dev and test that stand elsewhere", columns, tuple(rows), lines)
+    return Section("Texts of dev and test that also occur elsewhere", columns, tuple(rows), lines)
 
 
 def _leak_examples(examined: Examination) -> Section:

@@ -165,11 +165,11 @@ def _remarks(outcome: Outcome) -> Iterator[str]:
     encoders = any(result.encoder and result.learnt for result in tuned)
     named = [result.row for result in tuned if not result.learnt and result.row != UNTOUCHED]
     if named and encoders and not outcome.only_probed:
-        yield f"{listed(named)} learnt nothing and {'is' if len(named) == 1 else 'are'} not compared."
+        yield f"{listed(named)} failed to learn and {'is' if len(named) == 1 else 'are'} not compared."
     partly = [result for result in tuned if result.untaught and result.learnt and result.encoder]
     if partly and not outcome.only_probed:
         counts = [f"{result.row} ({untaught_text(result)})" for result in partly]
-        yield f"Fine-tunings that learnt nothing count in the means of {listed(counts)}."
+        yield f"Fine-tunings that failed to learn count in the means of {listed(counts)}."
     failed = [result for result in outcome.results if result.failed and (outcome.only_probed or not result.probe)]
     if failed:
         names = [result.contestant for result in failed]
@@ -303,7 +303,7 @@ def _without_comparison(outcome: Outcome, raced: Sequence[ContestantRow]) -> Ite
         return
     untouched = next((row for row in taught if row.contestant == UNTOUCHED), None)
     if untouched is None:
-        yield "The untouched model learnt nothing, so nothing is compared with it."
+        yield "The untouched model failed to learn, so nothing is compared with it."
         yield f"The highest encoder, {encoders[0].contestant}, scores {_figures(encoders[0])}."
         return
     rivals = [row for row in raced if row.contestant != UNTOUCHED and row.contestant not in outcome.baselines]

@@ -373,7 +373,7 @@ def _completed(
     use = next((name for name in (choice.contestant, simplest, choice.encoder) if name in usable), "")
     reason = choice.reason
     if folds and use != choice.contestant:
-        why = f"{choice.contestant} failed or learnt nothing on the usual split"
+        why = f"{choice.contestant} failed, or failed to learn, on the usual split"
         reason = f"{use} is used, because {why}." if use else why
     trained = choice.encoder
     if folds:  # one encoder is trained on the usual split
@@ -450,7 +450,7 @@ def _refit_sentence(trained: str, refit: FineTuned, place: str, seeds: Mapping[s
     if not refit.tuned:
         return refit.notes[-1]
     if not seeds:
-        return f"No checkpoint of {trained} is handed over: trained on the usual split, it learnt nothing."
+        return f"No checkpoint of {trained} is handed over: trained on the usual split, it failed to learn."
     sizes = refit.entries.materials.task.sizes
     return (
         f"The checkpoint in {place}/ is none of those that were scored: {trained} was trained once more on the usual "

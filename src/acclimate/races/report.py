@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -29,7 +31,7 @@ from acclimate.races.outcome import (
     read_outcome,
     rows,
 )
-from acclimate.races.tables import as_csv, difference_cell, interval_cell, p_cell, path_figures, sections
+from acclimate.races.tables import PROBES, as_csv, difference_cell, interval_cell, p_cell, path_figures, sections
 from acclimate.races.verdict import (
     Leakage,
     cross_validation_sentence,
@@ -41,10 +43,12 @@ from acclimate.races.verdict import (
     without_encoder,
 )
 from acclimate.reading.labelled import Labelled
+from acclimate.reports.differences import CONTESTANTS, Difference, difference_plot
 from acclimate.reports.labels import Confusion, LabelScore, confusion, label_scores, mean_predictions, type_scores
 from acclimate.reports.page import (
     ABSENT,
     MOST,
+    VISIBLE,
     WIDTH,
     Drawing,
     Item,
@@ -54,20 +58,28 @@ from acclimate.reports.page import (
     TableCell,
     beginning,
     fact_text,
+    page,
+    templates,
 )
 from acclimate.reports.table import (
     ALONE,
     UNTOUCHED,
     ContestantRow,
     adaptations_note,
-    difference_text,
-    interval_text,
 )
 from acclimate.statistics.power import PowerDesign
 from acclimate.training.energy import Energy, energy_of
 
 RACE = "race"  # name of its design
 SUMMARY = ("model", "score", "difference", "cost", "note")  # columns of the table of a race
+# titles of the sections of the page that have drawings, and of those that take the tables of every study
+PREDICTIONS, OVERLAP = "How far off are the predictions?", "Do test texts occur in the training data?"
+RUNS, DIFFERENCES, PROBED = (
+    *("What does each run score?", "How certain is each difference?"),
+    "What do the encoders represent before fine-tuning?",
+)
+COSTS, TRAINING, MEASURED = "What did it cost?", "How did training go?", "How was it measured?"
+QUESTIONS = {"Against": DIFFERENCES, PROBES: PROBED, "Costs": COSTS, "Data": MEASURED, "Facts": MEASURED}
 PAGE, TEXT, SHEET = "report.html", "table.txt", "table.csv"
 LARGEST = 2_000_000  # bytes, so that a page can be mailed
 
@@ -124,9 +136,9 @@ class RaceReport:
 def write_race_pages(run: Path) -> RaceReport:
     """Write page, text and CSV of the finished race in `run` from its outcome, and return what they show."""
     report = replace(report_of(read_outcome(path_of(run, RACE))), energy=energy_of(run))
-    page = race_page(report)
+    result = race_page(report)
     if ranks.is_first():
-        write_page(run / PAGE, page)
+        write_page(run / PAGE, result)
         write_text(run / TEXT, text_of(report, WIDTH))
         write_text(run / SHEET, as_csv(report.outcome))
     ranks.wait()
@@ -234,42 +246,131 @@ def write_page(path: Path, page: Page) -> Path:
 
 
 def race_page(report: RaceReport) -> Page:
-    """Return the page of a race: the tables of every study, then what only a race has. What is empty is left out."""
-    from acclimate.reports.plots import gold_against_predicted
+    """Return the page of a race: answer, plot and table of five columns; the rest is folded away under questions."""
+    drawings = _drawings(report)
+    folded = [
+        section
+        for section in _questions(report)
+        if section.title in drawings or section.rows or section.items or section.parts or section.lead or section.facts
+    ]
+    top = _page(report, summary(report))
+    sections = [*top.sections, *(replace(section, fold="closed") for section in folded)]
+    return replace(top, sections=sections, figures={**drawings, CONTESTANTS: difference_drawings(report)})
 
-    sections = [*tables_of(report), Section("Plots", parts=(*_losses(report), *_moved(report)))]
-    sections += _label_by_label(report)
+
+def _page(report: RaceReport, *sections: Section) -> Page:
+    """Return a page that begins with the answer."""
+    answer = report.answer
+    return Page(
+        report.outcome.title,
+        answer.headline,
+        sections,
+        lead=[*answer.evidence, f"Use: {use_text(report.outcome)}", *filter(None, [answer.limits])],
+        command=answer.next,
+        look=answer.kind.replace(" ", "-"),
+        alerts=report.alerts,
+    )
+
+
+def difference_drawings(report: RaceReport) -> list[Drawing]:
+    """Return the plot on top of the page; none if no contestant is compared with the untouched model."""
+    compared = differences(report)
+    if not compared:
+        return []
+    answer, metric = report.outcome.answer, metric_text(report.rows[0].metric)
+    together = len(answer.gains) if answer is not None else 0
+    lead = "The untouched model is at 0."
+    if any(difference.interval for difference in compared.values()):
+        lead += " Bars are 95% intervals; a filled mark has one without 0."
+    if together > 1:
+        lead += f" Those of the {together} adapted contestants are simultaneous."
+    if answer is not None and answer.margin:
+        lead += f" The broken line is the margin: {100 * answer.margin:g} point{'s' * (100 * answer.margin != 1)}."
+    plot = difference_plot([*compared.values()], margin=answer.margin if answer is not None else 0.0)
+    return [Drawing(f"Difference to the untouched model, points of {metric}", plot, wide=True, lead=lead)]
+
+
+def differences(report: RaceReport) -> dict[str, Difference]:
+    """Return contestant -> its difference to the untouched model, the largest first: with the simultaneous interval if
+    the answer counts it, else with its own; without one after too few rounds. What is not compared has none.
+    """
+    answer, rows_by_name = report.outcome.answer, {row.contestant: row for row in report.rows}
+    compared: dict[str, Difference] = {}
+    for name, row in rows_by_name.items():
+        if row.comparison is not None:
+            other = row.comparison
+            compared[name] = Difference(name, other.difference, (other.low, other.high))
+        elif report.outcome.first_impression and UNTOUCHED in rows_by_name and name != UNTOUCHED:
+            compared[name] = Difference(name, row.score.mean - rows_by_name[UNTOUCHED].score.mean)
+    for gain in answer.gains if answer is not None else ():
+        compared[gain.contestant] = Difference(gain.contestant, gain.difference, gain.interval)
+    return dict(sorted(compared.items(), key=lambda item: -item[1].value))
+
+
+def summary(report: RaceReport) -> Section:
+    """Return the table of five columns, by SUMMARY: contestants with a score first, then those that failed."""
+    compared = differences(report)
+    untaught = {result.row for result in report.outcome.results if not result.probe and not result.learnt}
+    lines: list[tuple[str | TableCell, ...]] = []
+    for row in report.rows:
+        name, seconds = row.contestant, row.adapting.seconds + row.finetuning.seconds
+        notes = ["use this"] * (name == report.facts.use) + ["failed to learn"] * (name in untaught)
+        change = TableCell("-")
+        if difference := compared.get(name):
+            figure = points(difference.value, sign="+")
+            between = " to ".join(points(end, sign="+") for end in difference.interval or ())
+            change = TableCell(figure, difference.value, between, difference.look, plain=str(difference))
+        cost = TableCell(duration(seconds), seconds)
+        label = ALONE if report.outcome.alone else name
+        lines.append((label, interval_cell(row.score), change, cost, ", ".join(notes)))
+    lines += [(name, "-", "-", "-", f"failed: {why}") for name, why in report.failed.items()]
+    where = "by cross-validation" if report.outcome.folds else "on test"
+    caption = f"Points of {metric_text(report.outcome.results[0].task.metric)} {where}; cost: time of one run."
+    return Section(CONTESTANTS, SUMMARY, tuple(lines), (caption,), look="summary", id="contestants")
+
+
+def _questions(report: RaceReport) -> list[Section]:
+    """Return what is folded away on the page, each section under a question, in their order; some may be empty."""
+    facts, path_titles = report.facts, {paths.title for paths in report.outcome.paths}
+    by_question: dict[str, list[Section]] = {}
+    for table in tables_of(report):
+        start = next((start for start in QUESTIONS if table.title.startswith(start)), "")
+        question = TRAINING if table.title in path_titles else QUESTIONS.get(start, RUNS)
+        by_question.setdefault(question, []).append(table)
+    by_question[TRAINING] = [*_losses(report), *_moved(report), *by_question.get(TRAINING, [])]
+    tables = {name: Section(name, parts=tuple(parts)) for name, parts in by_question.items()}
+    first = [tables[name] for name in (RUNS, DIFFERENCES, PROBED, COSTS, TRAINING) if name in tables]
+    sections = [Section("What else did the race find?", items=tuple(report.remarks)), *first, *_label_by_label(report)]
     if report.predictions:
         lead = "A dot is a test item, its prediction the mean over seeds; on the broken line both are equal."
-        sections.append(Section("Gold against predicted", lead=lead, id="predictions"))
+        sections.append(Section(PREDICTIONS, lead=lead, id="predictions"))
     if report.leakage is not None:
         sections.append(_leakage(report, report.leakage))
-    if report.facts.given:
+    if facts.given:
         sections.append(_given(report))
     if report.outcome.trials:
         sections.append(_search(report))
-    if report.facts.retrieved:
+    if facts.retrieved:
         sections.append(_retrieved(report))
-    if report.facts.looks is not None:
-        sections.append(_looks(report.facts.looks))
-    if report.facts.examination is not None:
-        sections.append(_examination(report.facts.examination))
-    if report.facts.commands or report.facts.environment or report.facts.versions or report.facts.hashes:
+    if facts.looks is not None:
+        sections.append(_looks(facts.looks))
+    if facts.examination is not None:
+        sections.append(_examination(facts.examination))
+    sections.append(replace(tables.get(MEASURED, Section(MEASURED)), facts=facts.task))
+    if facts.commands or facts.environment or facts.versions or facts.hashes:
         sections.append(_again(report))
-    scatters = [
-        Drawing("The untouched model" if name == UNTOUCHED else name, gold_against_predicted(pairs, name))
-        for name, pairs in report.predictions.items()
-    ]
-    return Page(
-        report.outcome.title,
-        report.answer.headline,
-        sections,
-        lead=answer_lines(report),
-        figures={**path_figures(report.outcome), "Plots": _plots(report), "Gold against predicted": scatters},
-        alerts=report.alerts,
-        remarks=report.remarks,
-        facts=report.facts.task,
-    )
+    return [*sections, _all_figures(report.outcome)]
+
+
+def notebook_view(report: RaceReport, *, place: Path) -> str:
+    """Return the answer, the plot and the table as HTML for a notebook, and the other tables folded away as text.
+
+    place: of the page
+    """
+    top = replace(_page(report, summary(report)), figures={CONTESTANTS: difference_drawings(report)})
+    others = page("Other tables", tables_of(report), WIDTH)
+    view = templates().get_template("notebook.html").render(page=top, others=others, place=place)
+    return view.translate(VISIBLE)
 
 
 def use_text(outcome: Outcome) -> str:
@@ -283,44 +384,13 @@ def use_text(outcome: Outcome) -> str:
 
 def text_of(report: RaceReport, width: int = 0) -> str:
     """Return the answer and the tables of a race for a terminal. width: as of `reports.page.page`"""
-    tables = tables_of(report)
-    page = Page(
-        report.outcome.title,
-        report.answer.headline,
-        tables,
-        lead=answer_lines(report),
-        alerts=report.alerts,
-        remarks=report.remarks,
-    )
-    return page.as_text(width)
-
-
-def summary_rows(report: RaceReport) -> list[tuple[str, str, str, str, str]]:
-    """Return a row of texts for each contestant, by SUMMARY: those with a score first, then those that failed."""
-    notes: dict[str, list[str]] = {row.contestant: [] for row in report.rows}
-    if report.facts.use in notes:
-        notes[report.facts.use].append("use this")
-    for result in report.outcome.results:
-        if not result.probe and result.scores and not result.learnt and result.row in notes:
-            notes[result.row].append("learnt nothing")
-    table = [
-        (
-            ALONE if report.outcome.alone else row.contestant,
-            interval_text(row.score),
-            difference_text(row.comparison),
-            duration(row.adapting.seconds + row.finetuning.seconds),
-            ", ".join(notes[row.contestant]),
-        )
-        for row in report.rows
-    ]
-    return [*table, *((name, "-", "-", "-", f"failed: {why}") for name, why in report.failed.items())]
+    return replace(_page(report, *tables_of(report)), remarks=report.remarks).as_text(width)
 
 
 def answer_lines(report: RaceReport) -> list[str]:
     """Return the evidence, the model to use, what limits the answer, and what to do next, a sentence each."""
-    answer = report.answer
-    lines = [*answer.evidence, f"Use: {use_text(report.outcome)}", answer.limits]
-    return [*filter(None, lines), *([f"Next: {answer.next}"] if answer.next else [])]
+    top = _page(report)
+    return [*top.lead, *([f"Next: {top.command}"] if top.command else [])]
 
 
 def tables_of(report: RaceReport) -> list[Section]:
@@ -341,25 +411,32 @@ def _as_printed(outcome: Outcome) -> Outcome:
     )
 
 
-def _plots(report: RaceReport) -> list[Drawing]:
+def _drawings(report: RaceReport) -> dict[str, list[Drawing]]:
+    """Return the drawings below the first one, by the title of their section."""
     # these import matplotlib, which a dry run does without
-    from acclimate.reports.plots import colours_of, difference_plot, heldout_losses, learning_curves, score_against_cost
+    from acclimate.reports.plots import (
+        colours_of,
+        gold_against_predicted,
+        heldout_losses,
+        learning_curves,
+        score_against_cost,
+    )
 
-    drawn = [("Score against cost", score_against_cost(report.rows))]
-    if any(row.comparison for row in report.rows):
-        drawn.append(("Differences to the untouched model", difference_plot(report.rows)))
+    costs = [Drawing("Score against cost", score_against_cost(report.rows), wide=True)]
+    training = []
     for kind, losses in (("domain", report.facts.losses), ("general", report.facts.general_losses)):
         if losses:
             title = f"Loss on held-out {kind} text, before and after adapting{_title_ending(report)}"
-            drawn.append((title, heldout_losses(losses, kind)))
+            training.append(Drawing(title, heldout_losses(losses, kind)))
     for title, curves in report.facts.curves.items():
         plot = learning_curves(curves.lines, curves.x, curves.y, title=title, colours=colours_of(report.rows))
-        drawn.append((title, plot))
-    last = len(drawn) - 1
-    return [
-        Drawing(title, svg, wide=number < 2 or (number == last and last % 2 == 0))
-        for number, (title, svg) in enumerate(drawn)
+        training.append(Drawing(title, plot))
+    scatters = [
+        Drawing("The untouched model" if name == UNTOUCHED else name, gold_against_predicted(pairs, name))
+        for name, pairs in report.predictions.items()
     ]
+    named = {COSTS: costs, TRAINING: training, PREDICTIONS: scatters, **path_figures(report.outcome)}
+    return {title: drawings for title, drawings in named.items() if drawings}
 
 
 def _losses(report: RaceReport) -> list[Section]:
@@ -398,7 +475,7 @@ def _moved(report: RaceReport) -> list[Section]:
         for where, distances in by_place.items()
     ]
     line = (
-        "How far word embeddings lie from the untouched model's: Euclidean distance between raw rows, and their mean "
+        "Distance of word embeddings from the untouched model's: Euclidean distance between raw rows, and their mean "
         "cosine; over all pieces of the vocabulary, and over those that occur in the task's texts."
         f"{adaptations_note(report.outcome.adaptations)}"
     )
@@ -436,22 +513,23 @@ def _label_by_label(report: RaceReport) -> list[Section]:
             if alone
             else f"{report.facts.encoder}, the best encoder on dev, and the untouched model"
         )
-        lead = f"F1 of each {what}, mean over seeds. With few test items a label's figure says little."
+        lead = f"Per-label F1: of each {what}, mean over seeds. With few test items a label's figure says little."
         lines = (f"{compared}, points of F1.",)
-        sections.append(Section("Label by label", columns, tuple(rows), lines, lead=lead, id="labels"))
+        title = "How well is each label predicted?"
+        sections.append(Section(title, columns, tuple(rows), lines, lead=lead, id="labels"))
     if report.confusions:
         lead = (
-            "Each row holds the test items of one label, each column what was predicted for them: numbers of items, "
-            "mean over seeds. The darker or brighter a cell, the larger its share of the row; framed cells are right."
+            "Confusion matrix: rows are gold labels, columns are predicted labels. Cells are numbers of test items, "
+            "mean over seeds. Their shade is their share of the row; framed cells are right."
         )
         if report.confusions[0].pooled:
             most = len(report.confusions[0].labels) - 1
             lead += (
-                f" Labels beyond the {most} most frequent stand together in the last row and column, where a framed "
-                "cell also holds confusions among them."
+                f" The last row and column hold all labels beyond the {most} most frequent; their framed cell also "
+                "counts confusions among them."
             )
         parts = tuple(map(_confusion, report.confusions))
-        sections.append(Section("What is taken for what", lead=lead, parts=parts, id="confusions"))
+        sections.append(Section("Which labels are confused?", lead=lead, parts=parts, id="confusions"))
     return sections
 
 
@@ -485,14 +563,11 @@ def _confusion(confusion: Confusion) -> Section:
 
 def _leakage(report: RaceReport, leakage: Leakage) -> Section:
     if not leakage.leaks:
-        lead = (
-            "Looked for: the same or nearly the same text in what is scored and in what models learn from. None was "
-            "found."
-        )
-        return Section("Leakage", lead=lead)
+        lead = "No text that is scored, and none that is nearly the same, occurs in what models learn from."
+        return Section(OVERLAP, lead=lead, id="leakage")
     lead = (
-        "Texts that are scored and stand, the same or nearly, where models learn from. A model may know such an item "
-        "by heart. Documents of corpora that hold one were left out of adapting."
+        "Train/test overlap: these texts are scored, and the same or nearly the same texts occur in what models learn "
+        "from. A model may have memorised them. Documents of corpora that hold one were left out of adapting."
     )
     if leakage.dropped:
         lead += " Rows of the training data that hold a test text were taken out before anything was trained."
@@ -523,13 +598,13 @@ def _leakage(report: RaceReport, leakage: Leakage) -> Section:
     ]
     if leakage.leaked and leakage.outcome is None:
         warning = (
-            f"{leakage.leaked:,} of the {leakage.items:,} test items stand in the training data too, which leaves too "
+            f"{leakage.leaked:,} of the {leakage.items:,} test items occur in the training data too, which leaves too "
             "few to score without them."
         )
         parts.append(Section("", items=(Item(warning, "warning"),)))
     elif leakage.outcome is not None:
         parts.append(_scored_both_ways(report, leakage, leakage.outcome))
-    return Section("Leakage", columns, rows, lines, lead=lead, parts=tuple(parts))
+    return Section(OVERLAP, columns, rows, lines, lead=lead, parts=tuple(parts), id="leakage")
 
 
 def _twin(leak: Leak, twin: Sighting) -> Iterator[Passage]:
@@ -564,10 +639,10 @@ def _scored_both_ways(report: RaceReport, leakage: Leakage, without: Outcome) ->
         tuple(lines),
         (
             f"Points of {metric_text(report.rows[0].metric)}: on all {leakage.items:,} test items, and without the "
-            f"{leakage.leaked:,} that stand in the training data.",
+            f"{leakage.leaked:,} that occur in the training data.",
         ),
-        lead=f"Without the {leakage.leaked:,} leaked test items the verdict "
-        f"{'changes' if leakage.changed else 'stands'}: {leakage.verdict}",
+        lead=f"Without the {leakage.leaked:,} leaked test items the answer "
+        f"{'changes' if leakage.changed else 'is the same'}: {leakage.verdict}",
         looks=tuple(looks),
     )
 
@@ -580,12 +655,12 @@ def _given(report: RaceReport) -> Section:
         for name in names
     }
     return Section(
-        "What each contestant was given",
+        "Did the contestants have equal conditions?",
         ("Setting", *report.facts.given),
         tuple((name, *values) for name, values in rows.items()),
         ("Settings by contestant; \N{EN DASH} where a setting does not apply.",),
-        lead="Settings that are the same for all contestants are grey; those that differ are what the race is about, "
-        "or a reason to doubt it.",
+        lead="Settings that are the same for all contestants are grey. The others are what the race compares, or a "
+        "reason to doubt it.",
         looks=tuple("same" * (len({*values} - {ABSENT}) == 1) for values in rows.values()),
         id="given",
     )
@@ -611,7 +686,7 @@ def _search(report: RaceReport) -> Section:
     )
     chosen = [Section("Chosen on dev", facts=report.facts.chosen)] if report.facts.chosen else []
     lead = report.facts.search_note or "Settings were tried on dev alone."
-    return Section("The search", lead=lead, parts=(*chosen, tried), id="search")
+    return Section("Which settings were tried?", lead=lead, parts=(*chosen, tried), id="search")
 
 
 def _retrieved(report: RaceReport) -> Section:
@@ -633,9 +708,9 @@ def _retrieved(report: RaceReport) -> Section:
     lead = (
         "Texts of the task as queries, and what they retrieved from the general corpus. Marked: the words that make up "
         "nine tenths of a document's score; they are listed below it with their parts of it. Long texts are cut to "
-        f"where most of these words stand. {_first_of(report.facts.retrieved, QUERIES)}"
+        f"where most of these words occur. {_first_of(report.facts.retrieved, QUERIES)}"
     )
-    return Section("Retrieved examples", lead=lead.rstrip(), parts=tuple(parts), id="retrieved")
+    return Section("What did retrieval find?", lead=lead.rstrip(), parts=tuple(parts), id="retrieved")
 
 
 def _first_of(entries: Sequence[object], most: int) -> str:
@@ -648,13 +723,14 @@ def _looks(looks: LooksAtTest) -> Section:
         if looks.earlier_runs
         else "No earlier race on this machine had opened them."
     )
-    every = [Section("Every look", items=tuple(looks.lines), fold="closed")] if looks.lines else []
-    return Section("Looks at the test set", lead=f"{looks.sentence()} {earlier}", parts=tuple(every), id="looks")
+    every = [Section("Every access", items=tuple(looks.lines), fold="closed")] if looks.lines else []
+    lead = f"Test-set access: {looks.sentence()} {earlier}"
+    return Section("How often was the test set used?", lead=lead, parts=tuple(every), id="looks")
 
 
 def _examination(examined: Examination) -> Section:
     parts = tuple(sections_of_data(examined, most_labels=MOST))
-    return Section("The data, examined", lead=examined.reach, facts=examined.task, parts=parts, id="examination")
+    return Section("What is in the data?", lead=examined.reach, facts=examined.task, parts=parts, id="examination")
 
 
 def _again(report: RaceReport) -> Section:
@@ -665,7 +741,17 @@ def _again(report: RaceReport) -> Section:
         ("Hashes", report.facts.hashes),
     )
     parts += [Section(name, facts=facts, fold="closed") for name, facts in named if facts]
-    return Section("To do it again", parts=tuple(parts), id="again")
+    return Section("How do I repeat this race?", parts=tuple(parts), id="again")
+
+
+def _all_figures(outcome: Outcome) -> Section:
+    """Return the sheet of the race with a row for each of its columns, and a column for each of its rows."""
+    names, *lines = csv.reader(io.StringIO(as_csv(outcome)))
+    row = outcome.axes[0]
+    figures = tuple((name, *values) for name, *values in zip(names, *lines, strict=True) if name != row and any(values))
+    caption = f"Unrounded, in units of the metric, as in {SHEET}."
+    heads = [line[names.index(row)] for line in lines]
+    return Section("Where are all figures?", ("figure", *heads), figures, (caption,), look="figures", id="all-figures")
 
 
 def spread_of(run: Path, labelled: Labelled) -> PowerDesign:

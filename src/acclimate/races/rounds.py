@@ -376,8 +376,10 @@ class _Race:
         alone = len(self.entries.models) == 1 and not self.entries.untuned  # which is not called untouched
         scores = {name: points(result["test"]) for name, result in results.items() if result is not None}
         score_list = ", ".join(score if alone else f"{name} {score}" for name, score in scores.items())
-        note = f"complete: {score_list} points on test"
-        self.watch(Progress(f"round {number + 1}", 1, 1, "rounds", {"note": note}))
+        values: dict[str, Any] = {"note": f"complete: {score_list} points on test"}
+        if self.entries.materials.fold is None:
+            values["scores"] = {name: result["test"] for name, result in results.items() if result is not None}
+        self.watch(Progress(f"round {number + 1}", 1, 1, "rounds", values))
 
     def result(self) -> FineTuned:
         """Return what the complete rounds fine-tuned, or what the first one did before the race was stopped."""

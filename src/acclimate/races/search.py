@@ -197,7 +197,7 @@ def end_rate_warning(chosen: Sequence[Candidate], recipe: RaceRecipe) -> str:
     ]
     if not names:
         return ""
-    return f"The best rate lies at an end of those tried: {', '.join(names)}. One beyond may be better."
+    return f"The best rate is at an end of those tried: {', '.join(names)}. One beyond may be better."
 
 
 @dataclass(frozen=True)

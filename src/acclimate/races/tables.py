@@ -366,7 +366,7 @@ def _differences(outcome: Outcome, name: str) -> Section:
     if missing:
         which = listed([outcome.label(key) for key in missing[:NAMED]])
         more = " and others" * (len(missing) > NAMED)
-        lines.append(f"Not compared, because one of the two failed or learnt nothing: {which}{more}.")
+        lines.append(f"Not compared, because one of the two failed, or failed to learn: {which}{more}.")
     against = ["against"] if varied else []
     seed_heads = () if outcome.folds else ("p, t", "p, t (Holm)")
     heads = ("", *against, "difference", "p", "p (adjusted)", *seed_heads, "verdict")
@@ -386,7 +386,7 @@ def _differences(outcome: Outcome, name: str) -> Section:
 
 
 def _not_compared(outcome: Outcome, name: str) -> list[Against]:
-    """Return the comparisons that could not be made because one of the two failed or learnt nothing."""
+    """Return the comparisons that could not be made because one of the two failed, or failed to learn."""
     # a contestant that a stopped race did not reach has no cell
     keys = {*outcome.cells, *(mean.key for mean in outcome.means)}
     return [
@@ -422,7 +422,7 @@ def _seeds(outcome: Outcome) -> Section:
             "On test: of all rows, each predicted by the model that was not trained on its fold. On dev: the mean."
         ]
     if any(UNTAUGHT in str(cell) for _, *cells in rows for cell in cells):
-        lines.append(f"{UNTAUGHT} This run learnt nothing: it is no better on dev than a constant answer or guesses.")
+        lines.append(f"{UNTAUGHT} This run failed to learn: it is no better on dev than a constant answer or guesses.")
     return Section(f"Each {one}", heads, tuple(rows), tuple(lines))
 
 

@@ -328,16 +328,16 @@ def _run_warnings(outcome: Outcome, trained: Sequence[CellResult]) -> Iterator[s
         twice = f", {f'{again} of them' if again < runs else 'each'} in a second attempt too" if again else ""
         consequence = "So it is compared with nothing." if len(nothing) == 1 else "So they are compared with nothing."
         labels = [outcome.label(result.key) for result in nothing]
-        yield f"{_some(labels)} learnt nothing: {runs} of {every} fine-tunings{twice}. {consequence}"
+        yield f"{_some(labels)} failed to learn: {runs} of {every} fine-tunings{twice}. {consequence}"
     partly = [result for result in trained if result.untaught and result.learnt]
     if partly:
         counts = [f"{outcome.label(result.key)} ({untaught_text(result)})" for result in partly]
-        yield f"Some fine-tunings learnt nothing, and count in the means: {_some(counts)}."
+        yield f"Some fine-tunings failed to learn, and count in the means: {_some(counts)}."
     mended = {result.key: sum(run.again and run.learnt for run in result.runs) for result in trained}
     if any(mended.values()):
         counts = [f"{outcome.label(key)} ({count})" for key, count in mended.items() if count]
         yield (
-            f"Some fine-tunings learnt nothing at first, and were done once more at another rate with more steps: "
+            f"Some fine-tunings failed to learn at first, and were repeated at another rate with more steps: "
             f"{_some(counts)}."
         )
 

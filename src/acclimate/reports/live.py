@@ -1,6 +1,7 @@
 """The page of a run while it lasts: what is done, what runs, the time left, and how the scores on dev rise.
 
-It stands where the page of the finished run will stand, and reloads itself until that one takes its place.
+It has the place and the order of the page of the finished run: the answer so far, the plot, the table, then the rest.
+It reloads itself until that page replaces it.
 """
 
 from __future__ import annotations
@@ -9,17 +10,20 @@ import contextlib
 import html
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import fmean
 from typing import Literal
 
 from acclimate.core import files, ranks
-from acclimate.core.figures import duration
+from acclimate.core.figures import duration, points
 from acclimate.core.types import DEV_SCORES, Progress, Watch
 from acclimate.jobs.job import DIRECTORY, PlannedJob, studies_in
 from acclimate.jobs.status import JobStatus, Status, status_of
+from acclimate.reports.differences import CONTESTANTS, Difference, difference_plot
 from acclimate.reports.page import Drawing, Fact, Page, Section, TableCell, amount
+from acclimate.reports.table import UNTOUCHED
 
 SCORED = ("fits", "rounds")  # units of the stages whose notes tell scores
 EVERY = 30.0  # seconds after which the page is written anew though no job has ended
@@ -27,7 +31,7 @@ SOONEST = 2.0  # seconds between two looks at what has ended
 SHARE = 0.005  # of the run's time that writing may take; two pages stand at least so far apart
 LINES = 6  # fine-tunings whose curve is drawn, those that were looked at last: one for each colour
 WIDE, HIGH, EDGE, LINE = 720, 220, 34, 20  # of the drawing and of a line of its legend, in its own units
-SCORES = "Scores on dev"
+SCORES = "How do the scores on dev rise?"
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")  # Okabe and Ito (2008), for all eyes
 
 
@@ -61,6 +65,7 @@ class _Live:
 
     ended   number of jobs that had ended then
     answer  what scores were told so far, a line each
+    rounds  complete round -> contestant -> its score on test
     fails   True if the last page could not be written; warned: True if that was ever reported
     """
 
@@ -70,6 +75,7 @@ class _Live:
     outlet: Watch
     seconds_left: Callable[[], float] | None = None
     answer: dict[str, str] = field(default_factory=dict)
+    rounds: dict[str, Mapping[str, float]] = field(default_factory=dict)
     begun: float = field(default_factory=time.time)
     looked: float = 0.0
     written: float = 0.0
@@ -83,6 +89,8 @@ class _Live:
         self.outlet(progress)
         if progress.unit in SCORED and "note" in progress.values:
             self.answer[progress.stage] = str(progress.values["note"])
+        if "scores" in progress.values:
+            self.rounds[progress.stage] = progress.values["scores"]
         now = time.monotonic()
         reports = progress.total and "note" not in progress.values
         if not reports or now - self.looked < max(SOONEST, self.write_seconds / SHARE, EVERY if self.fails else 0.0):
@@ -102,7 +110,13 @@ class _Live:
             seconds = None if self.seconds_left is None else max(0.0, self.seconds_left())
             lines = tuple(f"{stage}: {note}." for stage, note in self.answer.items())
             page = progress_page(
-                self.title, self.run, begun=self.begun, stopped=stopped, seconds_left=seconds, answer=lines
+                self.title,
+                self.run,
+                begun=self.begun,
+                stopped=stopped,
+                seconds_left=seconds,
+                answer=lines,
+                rounds=[*self.rounds.values()],
             )
             self.path.parent.mkdir(parents=True, exist_ok=True)
             temporary = files.temporary_path(self.path)
@@ -134,12 +148,14 @@ def progress_page(
     stopped: str = "",
     seconds_left: float | None = None,
     answer: Sequence[str] = (),
+    rounds: Sequence[Mapping[str, float]] = (),
 ) -> Page:
-    """Return the page of the run in `run` as it stands. begun: when this session began, seconds since the epoch
+    """Return the page of the run in `run` as it is now. begun: when this session began, seconds since the epoch
 
-    stopped  why it does not reload; "": the run goes on
+    stopped  why it does not reload; "": the run continues
     seconds_left   seconds until it ends; None: that depends on its jobs
     answer   the scores so far, in sentences
+    rounds   of each complete round: contestant -> its score on test
     """
     try:
         studies_in(run)
@@ -153,44 +169,58 @@ def progress_page(
         time_left = f"the race ends in {duration(seconds_left)} at the latest"
     elif status.seconds_left is not None:
         time_left = f"about {duration(status.seconds_left)} left for these"
-    verdict = stopped or f"Running: {count} of the {amount(every, 'job')} planned so far are done; {time_left}."
+    lines = [stopped or f"Running: {count} of the {amount(every, 'job')} planned so far are done; {time_left}."]
     now = time.time()
-    clock = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now))
     facts: dict[str, Fact] = {
-        "written": clock,
+        "written": time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now)),
         "this session": duration(now - begun),
         "done": count,
         "running": len(status.jobs_in("running")),
         "waiting": len(status.jobs_in("waiting")),
         "failed": len(status.jobs_in("failed")),
     }
-    plan = (
-        _section(
-            "Done", [*reversed(status.jobs_in("done"))], "What has ended, the last of the plan first.", fold="open"
-        ),
-        _section(
-            "Waiting", status.jobs_in("waiting"), "What is planned so far; a search plans more later.", fold="closed"
-        ),
-    )
-    sections = [
-        _section("Running", status.jobs_in("running"), "What runs now, how far it is and since when."),
-        _section("Failed", status.jobs_in("failed"), "What failed, and why. The same command tries it again."),
-        Section("The plan", parts=tuple(section for section in plan if section.rows)),
-    ]
-    sections = [section for section in sections if section.rows or section.parts]
-    if answer:
-        sections.insert(0, Section("Answer so far", lines=tuple(answer)))
+    sections: list[Section] = []
+    figures: dict[str, list[Drawing]] = {}
+    names = [name for name in rounds[0] if all(name in scores for scores in rounds)] if rounds else []
+    means = {name: fmean(scores[name] for scores in rounds) for name in names}
+    if len(means) > 1:
+        best, after = max(means, key=lambda name: means[name]), f"after {amount(len(rounds), 'round')}"
+        so_far = f"So far {best} has the highest score: {points(means[best])} points {after}."
+        lines = [*lines, so_far] if stopped else [so_far, *lines]
+        rivals = [name for name in means if UNTOUCHED in means and name != UNTOUCHED]
+        changes = {name: Difference(name, means[name] - means[UNTOUCHED]) for name in rivals}
+        if changes:
+            plot = difference_plot(sorted(changes.values(), key=lambda change: -change.value))
+            lead = "Points on test; the untouched model is at 0. Differences may be chance."
+            figures[CONTESTANTS] = [Drawing("Difference to the untouched model", plot, wide=True, lead=lead)]
+        rows = tuple((name, TableCell(points(mean), mean), str(changes.get(name, "-"))) for name, mean in means.items())
+        caption = f"Points on test, means {after}."
+        sections.append(
+            Section(CONTESTANTS, ("model", "score", "difference"), rows, (caption,), look="summary", id="contestants")
+        )
     curves = _curves(
         run, [job_status.job for job_status in status.standings if job_status.state in ("done", "running")]
     )
-    figures = {}
     if curves:
-        lead = "Score on dev at each look so far, of the latest fine-tunings."
-        sections.insert(len(sections) - 1, Section(SCORES, lead=lead))
-        figures = {SCORES: [Drawing("Score on dev by step", _drawn(curves), wide=True)]}
+        lead = "Score on dev at each evaluation so far, of the latest fine-tunings."
+        sections.append(Section(SCORES, lead=lead, fold="closed" if figures else ""))
+        figures[SCORES] = [Drawing("Score on dev by step", _drawn(curves), wide=True)]
+    tables = (
+        _section("What runs now?", status.jobs_in("running"), "Jobs that run now, their progress and their time."),
+        _section("What failed, and why?", status.jobs_in("failed"), "The same command tries these jobs again."),
+        _section("What is done?", [*reversed(status.jobs_in("done"))], "Finished jobs, the latest first.", "closed"),
+        _section(
+            "What is still to do?", status.jobs_in("waiting"), "Planned so far; a race plans more later.", "closed"
+        ),
+    )
+    sections += [table for table in tables if table.rows]
     if not sections:
-        sections = [Section("Running", lines=("The run prepares its first job.",))]
-    return Page(title, verdict, sections, figures=figures, facts=facts, reloads=0 if stopped else round(EVERY))
+        sections = [Section("What runs now?", lines=("The run prepares its first job.",))]
+    sections.append(Section("How far is the run?", facts=facts, fold="closed"))
+    verdict, *lead_lines = lines
+    return Page(
+        title, verdict, sections, lead=[*lead_lines, *answer], figures=figures, reloads=0 if stopped else round(EVERY)
+    )
 
 
 def _section(title: str, jobs: list[JobStatus], line: str, fold: Literal["", "closed", "open"] = "") -> Section:
@@ -214,8 +244,8 @@ def _curves(run: Path, jobs: list[PlannedJob]) -> dict[str, list[tuple[float, fl
 
 def _drawn(curves: dict[str, list[tuple[float, float]]]) -> str:
     """Return the curves as SVG, drawn without matplotlib, which takes longer than all else of the page."""
-    steps = [step for points in curves.values() for step, _ in points]
-    scores = [score for points in curves.values() for _, score in points]
+    steps = [step for curve in curves.values() for step, _ in curve]
+    scores = [score for curve in curves.values() for _, score in curve]
     last, low, high = max(steps), min(scores), max(scores)
     room = (high - low) or 0.1
 
@@ -224,9 +254,9 @@ def _drawn(curves: dict[str, list[tuple[float, float]]]) -> str:
         return across, HIGH - EDGE - (HIGH - 2 * EDGE) * (score - low) / room
 
     parts = []
-    for number, ((label, points), colour) in enumerate(zip(curves.items(), COLOURS, strict=False)):
-        where = " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(*point) for point in points))
-        end_x, end_y = place(*points[-1])
+    for number, ((label, curve), colour) in enumerate(zip(curves.items(), COLOURS, strict=False)):
+        where = " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(*point) for point in curve))
+        end_x, end_y = place(*curve[-1])
         parts.append(
             f'<g><title>{html.escape(label)}</title><polyline points="{where}" fill="none" stroke="{colour}" '
             f'stroke-width="1.8"/><circle cx="{end_x:.1f}" cy="{end_y:.1f}" r="3" fill="{colour}"/></g>'

@@ -152,10 +152,11 @@ class Page:
     verdict   the result in a few sentences; the first is the heading of the HTML page
     sections  in the order of the page; the first is where "skip" leads
     lead      sentences below the verdict
+    command   to continue with, below them: text that can be copied
+    look      CSS class of the verdict, such as "helped"
     figures   title of a section -> its drawings, which stand before its table; a terminal shows none
     sheets    file name -> text, written beside the page: the same figures for programs
     alerts    sentences that cast doubt on the result, shown as warnings below the verdict; remarks: what must be known
-    facts     name -> value: what was measured
     source    papers that the page follows, for the last line
     reloads   seconds after which the page loads itself again, for a run that lasts; 0: never
     """
@@ -164,11 +165,12 @@ class Page:
     verdict: str
     sections: Sequence[Section]
     lead: Sequence[str] = field(default=(), kw_only=True)
+    command: str = field(default="", kw_only=True)
+    look: str = field(default="", kw_only=True)
     figures: Mapping[str, Sequence[Drawing]] = field(default_factory=dict)
     sheets: Mapping[str, str] = field(default_factory=dict)
     alerts: Sequence[str] = ()
     remarks: Sequence[str] = ()
-    facts: Mapping[str, Fact] = field(default_factory=dict)
     source: str = ""
     reloads: int = 0
 
@@ -180,7 +182,8 @@ class Page:
 
     def as_text(self, width: int = 0) -> str:
         """Return the page for a terminal, as `page` does."""
-        lines = [self.verdict, *self.lead, *(f"Warning: {alert}" for alert in self.alerts), *self.remarks]
+        lines = [self.verdict, *self.lead, *([f"Next: {self.command}"] if self.command else [])]
+        lines += [*(f"Warning: {alert}" for alert in self.alerts), *self.remarks]
         sections = [
             section for section in self.sections if section.rows or section.lines or section.items or section.parts
         ]

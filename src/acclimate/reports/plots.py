@@ -11,7 +11,7 @@ from __future__ import annotations
 import io
 import re
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from itertools import cycle
 from types import MappingProxyType
@@ -23,8 +23,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 from matplotlib.transforms import Bbox, ScaledTranslation
 
-from acclimate.core.figures import duration, metric_text, p_text, si
-from acclimate.reports.table import UNTOUCHED, ContestantRow, difference_text, interval_text
+from acclimate.core.figures import duration, metric_text, si
+from acclimate.reports.table import UNTOUCHED, ContestantRow, interval_text
 from acclimate.statistics.significance import Interval
 
 # Colour for matplotlib -> the page's colour that `svg` puts in its place; no plot uses these colours otherwise
@@ -62,23 +62,17 @@ STYLE: Any = {  # matplotlib 3.11 wants each key as a literal type
     "ytick.labelcolor": INK,
     "ytick.major.size": 0,
 }
-# field of Cost: axis label, and how a value is written
-QUANTITIES: dict[str, tuple[str, Callable[[float], str]]] = {
-    "seconds": ("adapting and fine-tuning, time (log scale)", duration),
-    "flops": ("adapting and fine-tuning, FLOP (log scale)", lambda value: si(value, "FLOP")),
-    "tokens": ("adapting and fine-tuning, tokens (log scale)", si),
-}
 DOTS = 1_000  # at most so many dots in a scatter plot, which take 100 kB
 ROUND_SECONDS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800)
 
 
-def score_against_cost(rows: Sequence[ContestantRow], *, quantity: str = "seconds") -> str:
-    """Plot mean test scores with 95% bars over the cost of adapting and fine-tuning; the dots beside a bar are seeds.
+def score_against_cost(rows: Sequence[ContestantRow]) -> str:
+    """Plot mean test scores with 95% bars over the time of adapting and fine-tuning; the dots beside a bar are seeds.
 
-    quantity: a field of Cost. A contestant without cost stands at the left edge, marked "(0)": a log scale has no zero.
+    A contestant without cost is at the left edge, marked "(0)": a log scale has no zero.
     """
-    label, written = QUANTITIES[quantity]
-    amounts = [float(getattr(row.adapting + row.finetuning, quantity)) for row in rows]
+    label = "adapting and fine-tuning, time (log scale)"
+    amounts = [row.adapting.seconds + row.finetuning.seconds for row in rows]
     least = min((amount for amount in amounts if amount > 0), default=1.0)
     where = [amount or least / 3 for amount in amounts]
     names = [row.contestant if amount else f"{row.contestant} (0)" for row, amount in zip(rows, amounts, strict=True)]
@@ -94,9 +88,9 @@ def score_against_cost(rows: Sequence[ContestantRow], *, quantity: str = "second
         middle, reach = np.sqrt(min(where) * max(where)), max(3.0, 1.6 * np.sqrt(max(where) / min(where)))
         low, high = middle / reach, middle * reach
         axes.set_xlim(low, high)
-        axes.xaxis.set_major_locator(FixedLocator(_ticks(low, high, quantity)))
+        axes.xaxis.set_major_locator(FixedLocator(_ticks(low, high)))
         axes.xaxis.set_minor_locator(NullLocator())
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: written(value)))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: duration(value)))
         label_bars(
             axes,
             {
@@ -105,10 +99,10 @@ def score_against_cost(rows: Sequence[ContestantRow], *, quantity: str = "second
             },
         )
         marks = [
-            f"{row.contestant}: {interval_text(row.score)} at {written(x)}"
+            f"{row.contestant}: {interval_text(row.score)} at {duration(x)}"
             for row, x in zip(rows, amounts, strict=True)
         ]
-        return svg(figure, f"score-against-{quantity}", f"Test score against {quantity}", marks)
+        return svg(figure, "score-against-seconds", "Test score against time", marks)
 
 
 def means_against_flop(points: Mapping[str, tuple[Interval, float]]) -> str:
@@ -133,39 +127,6 @@ def means_against_flop(points: Mapping[str, tuple[Interval, float]]) -> str:
         )
         marks = [f"{name}: {interval_text(score)} at {si(flop, 'FLOP')}" for name, (score, flop) in points.items()]
         return svg(figure, "means-against-flop", "Mean test score against FLOP", marks)
-
-
-def difference_plot(rows: Sequence[ContestantRow]) -> str:
-    """Plot each difference to the untouched model with its 95% interval; filled marks have a corrected p below .05."""
-    rivals = [row for row in rows if row.comparison is not None]
-    with matplotlib.rc_context(STYLE):
-        label = f"difference to the untouched model, points of {metric_text(rows[0].metric)}"
-        figure, axes = _figure(WIDE, 1.0 + 0.42 * len(rivals), xlabel=label)
-        axes.axvline(0, color=INK, linewidth=1)
-        looks = dict(zip((row.contestant for row in rows), _looks(rows), strict=True))
-        for place, row in enumerate(rivals):
-            other, (colour, marker) = row.comparison, looks[row.contestant]
-            assert other is not None
-            assert row.p_adjusted is not None
-            axes.plot([100 * other.low, 100 * other.high], [place, place], color=colour)
-            fill = colour if row.p_adjusted < 0.05 else CARD
-            axes.plot(
-                100 * other.difference,
-                place,
-                marker,
-                color=fill,
-                markeredgecolor=colour,
-                markeredgewidth=1.8,
-                markersize=8,
-            )
-            text = f"{difference_text(other)}, p (adjusted) {p_text(row.p_adjusted)}".replace("-", "\N{MINUS SIGN}")
-            axes.text(1.02, place, text, transform=axes.get_yaxis_transform(), va="center")
-        _names(axes, [row.contestant for row in rivals])
-        marks = [
-            f"{row.contestant}: {difference_text(row.comparison)}, adjusted p {p_text(row.p_adjusted)}"
-            for row in rivals
-        ]
-        return svg(figure, "differences", "Differences to the untouched model", marks)
 
 
 def learning_curves(
@@ -428,12 +389,10 @@ def _names(axes: Any, names: Sequence[str]) -> None:
     axes.margins(x=0.08)
 
 
-def _ticks(low: float, high: float, quantity: str) -> list[float]:
+def _ticks(low: float, high: float) -> list[float]:
     """Return at most seven round values within the range."""
-    decades = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
-    candidates = [digit * 10.0**power for power in decades for digit in (1, 2, 5)]
-    if quantity == "seconds":  # round in minutes and hours, once there are any
-        hours = [3600 * digit * 10.0**power for power in range(4) for digit in (1, 2, 5)]
-        candidates = [x for x in candidates if x < 0.1] + [*ROUND_SECONDS, *hours]
+    decades = range(int(np.floor(np.log10(low))), 0)  # below .1 s; above, round in minutes and hours
+    short = [digit * 10.0**power for power in decades for digit in (1, 2, 5) if digit * 10.0**power < 0.1]
+    candidates = [*short, *ROUND_SECONDS, *(3600 * digit * 10.0**power for power in range(4) for digit in (1, 2, 5))]
     inside = [x for x in candidates if low <= x <= high]
     return inside[:: -(-len(inside) // 7) or 1]

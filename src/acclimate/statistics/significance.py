@@ -2,7 +2,7 @@
 
 `interval` and `compare` are for the expected score over new seeds and new test sets of the same size. Their variance
 is that of statistics/variance.py, and their p is of Student's t with the degrees of freedom given there.
-docs/statistics.md says what every figure means, and how far a simulation confirms it.
+docs/evidence/statistics.md says what every figure means, and how far a simulation confirms it.
 
 Shape suffixes: S seeds, n test items.
 """
@@ -257,7 +257,7 @@ def improvement(difference: float, components: Components, seeds: int) -> tuple[
 
 
 def cautions(seeds: int, shares_Sn: Values, *, adaptations: int = 0) -> str:
-    """Return why interval and p may be unreliable, one reason a line, or "". docs/statistics.md has the simulations.
+    """Return why interval and p may be unreliable, one reason a line, or ""; simulated in docs/evidence/statistics.md.
 
     adaptations: as of `Comparison`
     """

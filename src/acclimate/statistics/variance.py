@@ -31,7 +31,7 @@ there because the residual, where it replaces `seeds`, has n (S - 1) degrees of 
 seed variance the rate falls to 1.8% for three seeds (tests/statistics/test_variance.py integrates these rates,
 benchmarks/significance.py simulates the rest).
 
-Assumed: seeds and test items are independent draws; the mean is about normal. docs/statistics.md has the limits.
+Assumed: seeds and test items are independent draws; the mean is about normal. Limits: docs/evidence/statistics.md.
 
 References
   Clark (1973), The language-as-fixed-effect fallacy.

@@ -506,16 +506,15 @@ def page(outcome: Outcome) -> Page:
 
 
 def add_to_race_page(run: Path) -> None:
-    """Write the page of the race in `run` again, with what adapting is worth in labels before its plots."""
+    """Write the page of the race in `run` again, with what adapting is worth in labels first of what is folded."""
     curves = page(read_outcome(path_of(run, NAME)))
     raced = race_page(report_of(read_outcome(path_of(run, RACE))))
     [worth] = [section for section in curves.sections if section.title == TITLE]
-    at = [section.title for section in raced.sections].index("Plots")
-    sections = [*raced.sections[:at], worth, *raced.sections[at:]]
-    figures = {**raced.figures, TITLE: curves.figures[TITLE]}
+    worth = replace(worth, title="What is adapting worth in labels?", lead=curves.verdict, fold="closed")
+    sections = [raced.sections[0], worth, *raced.sections[1:]]
+    figures = {**raced.figures, worth.title: curves.figures[TITLE]}
     if ranks.is_first():
-        remarks = [*raced.remarks, curves.verdict]
-        write_race_page(run / PAGE, replace(raced, remarks=remarks, sections=sections, figures=figures))
+        write_race_page(run / PAGE, replace(raced, sections=sections, figures=figures))
     ranks.wait()
 
 
