@@ -15,7 +15,7 @@ import numpy as np
 from page import head, table, tell, write
 from scipy.special import ndtr
 
-from acclimate.statistics.folds import components_of_folds, components_of_rows
+from acclimate.statistics.folds import components_of_rows
 from acclimate.statistics.variance import LEVEL, Components, bounds, half_width, jackknife, p_value
 from acclimate.tasks.metrics import METRICS
 
@@ -60,6 +60,16 @@ class Predicted:
     @property
     def right_BRn(self) -> np.ndarray:
         return self.positive_BRn == (self.gold_Bn > 0)[:, None]
+
+
+def components_of_folds(scores_RK: np.ndarray) -> Components:
+    """Return Nadeau and Bengio's variance of the mean of folds' scores (..., R, K), or of differences of them."""
+    repeats, folds = scores_RK.shape[-2:]
+    number = repeats * folds
+    square = scores_RK.reshape(*scores_RK.shape[:-2], number).var(axis=-1, ddof=1)
+    variance = (1 / number + 1 / (folds - 1)) * square
+    # as if the folds' scores were items: their number less 1 are the degrees of freedom
+    return Components(np.zeros_like(square), variance, np.ones_like(square), number, np.zeros_like(square))
 
 
 def main() -> None:

@@ -5,10 +5,8 @@
 Each run is the same race in a new process with an empty cache of compiled code, on one core, without one of the
 kernels. Variants take turns. Lines of ended runs stay in runs.jsonl, and their variants are not run again.
 
-row attention     attention of rows that share a line, by a compiled loop; without it PyTorch's, one row per line
-dropout           sixteen random bits per number by a compiled loop; without it PyTorch's
-sparse gradients  of word embeddings, and their update by rows; without them dense ones and PyTorch's AdamW
-oneDNN            products of linear layers; without it MKL's
+row attention  attention of rows that share a line, by a compiled loop; without it PyTorch's, one row per line
+dropout        sixteen random bits per number by NumPy; without it PyTorch's
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -35,7 +33,7 @@ RACE = (
     *("tapt.epochs=0", "tapt.plan.steps=64", "tapt.plan.batch=16"),
 )
 SECONDS = "processor_seconds"  # a file of the run
-VARIANTS = ("all kernels", "row attention", "dropout", "sparse gradients", "oneDNN")
+VARIANTS = ("all kernels", "row attention", "dropout")
 
 
 def replacements(variant: str) -> dict[str, Any]:
@@ -51,17 +49,6 @@ def replacements(variant: str) -> dict[str, Any]:
             "acclimate.training.kernels._ON_CPU": others,
             "acclimate.training.kernels.dropout": functional.dropout,
         }
-    if variant == "oneDNN":
-
-        def linear(input: Any, weight: Any, bias: Any = None, *, packed: Any = None) -> Any:
-            return functional.linear(input, weight, bias)
-
-        return {
-            "acclimate.training.kernels._ON_CPU": others | {functional.linear: functional.linear},
-            "acclimate.training.kernels.linear": linear,
-        }
-    if variant == "sparse gradients":
-        return {"acclimate.training.loop.gradient_by_rows": lambda words: nullcontext()}
     if variant == "row attention":
 
         def one_row_a_line(lengths: np.ndarray, most: int, *, by_row: bool = False) -> list[pieces.Layout]:

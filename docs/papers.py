@@ -267,7 +267,7 @@ PAPERS: dict[str, tuple[Row, ...]] = {
         Row(
             "section 3",
             "what is kept of general knowledge: general loss at equal domain loss",
-            (f"{DGA} look_every=100 dga.reading=update dga.contrast=0",),
+            (f"{DGA} dga.reading=update dga.contrast=0",),
             claims=("G4",),
             note="The paper has no figure of it. Run by a script, as losses alone tell it.",
         ),

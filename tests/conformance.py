@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,12 +22,11 @@ from transformers import (
 )
 
 from acclimate.core.types import MENTIONS, NOT_PREDICTED, TAGS, Batch, Stream
-from acclimate.methods.adversarial import AdversarialLoss, SmartLoss
+from acclimate.methods.adversarial import AdversarialLoss
 from acclimate.methods.dga import DgaLoss
 from acclimate.methods.distil import DistillationToken, DistilledText, KnowledgeDistillation, with_distillation_token
 from acclimate.methods.domain import appended
 from acclimate.methods.light import LightLoss
-from acclimate.methods.perturbation import with_noise
 from acclimate.methods.scratch import NextSentenceLoss, new_head
 from acclimate.methods.sequence_contrast import CONTRASTS
 from acclimate.methods.tapter import Ids, Per, TapterLoss, with_regularised
@@ -301,17 +300,6 @@ def _adversarial(name: str, **settings: Any) -> Case:
     return Case(lambda dropout: AdversarialLoss(FAMILIES[name](dropout=dropout), **settings), plain.stream)
 
 
-def _smooth(kind: str) -> Case:
-    """The task's classifier, held to SMART's smoothness within a reach where this small a model is bent."""
-    plain = _task(kind)
-
-    def make(dropout: float) -> Objective:
-        model = cast(TaskLoss, plain.objective(dropout)).model
-        return SmartLoss(model, weight=3.0, step=0.1, noise=0.01, radius=0.05)
-
-    return Case(make, lambda step: with_noise(plain.stream(step), seed=0, step=step))
-
-
 OBJECTIVES: dict[str, Callable[[], Case]] = {
     **{f"masked language, {name}": (lambda name=name: _masked(name)) for name in (*FAMILIES, "mpnet")},
     "task": lambda: _task("sequence"),
@@ -367,7 +355,6 @@ OBJECTIVES: dict[str, Callable[[], Case]] = {
     "contrast of tokens, taco, mpnet": lambda: _tokens_contrasted("mpnet", "taco"),
     "adversarial": lambda: _adversarial("bert"),
     "adversarial, released, roberta": lambda: _adversarial("roberta", reading="released"),
-    "SMART, tags": lambda: _smooth("tokens"),
 }
 
 ONE_OF_EACH = (

@@ -32,7 +32,7 @@ USER_PAGES = [ROOT / name for name in ("CHANGELOG.md", "README.md", "SECURITY.md
 ]
 MOST_WORDS, MEAN_WORDS = 35, 17  # of a sentence, and of the mean sentence of a page
 LONG_SENTENCES: dict[str, int] = {}  # page -> sentences that have to be longer
-LONGEST_PAGES = {"methods": 500, "How to": 700, "statistics.md": 700}  # words of a page, by folder or heading of mkdocs.yml
+LONGEST_PAGES = {"methods": 500, "How to": 700, "statistics.md": 700}  # words of a page; by folder or heading too
 # Words of our own making, and beginnings of sentences, that readers stumble over
 FOREIGN = re.compile(
     r"^(Of|Where)\b|\b(stands?|stood|lies|lay|bears?|bore|told|tells|go(es)? on|going on|went on|anew|came? out"

@@ -66,25 +66,6 @@ def test_from_python_it_is_one_call_with_the_same_result(run, tmp_path):
     assert "HeldError" in other.stderr
 
 
-def test_a_cut_is_what_a_smaller_k_retrieves(run):
-    run(f"data retrieve train.jsonl {SPLITS} --k 9 --out large")
-    run(f"data retrieve train.jsonl {SPLITS} --k 2 --out small")
-    status, said = run("data retrieve --from large --k 2 --out cut")
-    assert status == 0, said
-    assert Corpus(Path("cut/corpus")).hash == Corpus(Path("small/corpus")).hash
-    assert files.read_record(Path("cut/facts.json")) == files.read_record(Path("small/facts.json"))
-
-
-def test_a_random_control_and_keywords_by_option_or_setting(run):
-    status, said = run(f"data retrieve train.jsonl {SPLITS} --k 3 --how random seed=2 --out chance")
-    assert status == 0, said
-    assert "Sampled at random: " in said
-    status, said = run(f"data retrieve train.jsonl {SPLITS} k=3 --queries keywords phrases=2 --out few")
-    assert status == 0, said
-    assert "each the keywords of a text (RAKE, 2 at most)" in said
-    assert len(open_selection(Path("chance/selection"))) == len(open_selection(Path("chance/bm25")))
-
-
 def test_where_no_test_file_is_given_it_is_split_off_and_sealed(run):
     status, said = run("data retrieve train.jsonl --corpus train.txt --k 3 --out got")
     assert status == 2
@@ -95,17 +76,6 @@ def test_where_no_test_file_is_given_it_is_split_off_and_sealed(run):
     asked = open_selection(Path("got/selection")).queries
     assert asked < len(texts)
     assert f"{len(texts) - asked} documents left out of the corpus for a dev or test text." in said
-
-
-def test_documents_of_which_nothing_can_be_made_are_told(run):
-    rows = [{"text": text} for text in Path("general.txt").read_text().splitlines()]
-    rows[2] = {"text": None}
-    Path("general.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    command = f"data retrieve train.jsonl {SPLITS} --k 3 --out got".replace("general.txt", "general.jsonl")
-    for _ in range(2):
-        status, said = run(command)
-        assert status == 0, said
-        assert "1 of 300 documents of the raw text were left out; the first: general.jsonl:3: " in said
 
 
 def test_it_loads_no_torch(run, tmp_path):

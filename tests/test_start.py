@@ -137,7 +137,6 @@ race CSV finetune.looks=0 -> finetune.looks = 0 is out of range
 race train.csv search.rates=[0.0] -> search.rates = 0.0 is out of range: above 0
 adapt dga dropout=1.0 -> dropout = 1.0 is out of range: at least 0 and below 1
 adapt tapter skipgram.dim=0 -> skipgram.dim = 0 is out of range: at least 1
-adapt finetune smart_step=0.0 -> smart_step = 0.0 is out of range: above 0
 adapt stilt intermediate.looks=0 -> intermediate.looks = 0 is out of range
 adapt tlm hidden=0 -> hidden = 0 is out of range: at least 1
 data vocabulary raw.txt size=-1 -> size = -1 is out of range: at least 0

@@ -17,14 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from loss_paths import Look, equal_domain_loss, measured_every, read_path
 from outcomes import commit, of_values, write
 
 from acclimate.methods import dga, mlm
 from acclimate.models.loading import EMBEDDED, resolved
-from acclimate.reports.forgetting import Look, equal_domain_loss, read_path
 from acclimate.text.corpus import write_corpus
 from acclimate.text.documents import read_documents
-from acclimate.training.looks import HeldOutLooks
 from acclimate.training.plan import Plan
 
 MLM, SLOWER, UPDATE, RANDOM, GRADIENT = "MLM", "MLM at a third of the rate", "update", "random update", "gradient"
@@ -55,14 +54,14 @@ def recipe(arm: str, seed: int, trained: Path) -> mlm.MlmRecipe:
     return dga.DgaRecipe(**shared, **masked)
 
 
-def path(arm: str, seed: int, out: Path, trained: Path, looks: HeldOutLooks) -> list[Look]:
+def path(arm: str, seed: int, out: Path, trained: Path) -> list[Look]:
     """Adapt, unless it is done, and return the path of both losses."""
     place, stated = out / f"{ARMS.index(arm)}-{seed}", recipe(arm, seed, trained)
     if isinstance(stated, dga.DgaRecipe):
-        dga.adapt(stated, place, looks=looks)
+        dga.adapt(stated, place)
     else:
-        mlm.adapt(stated, place, looks=looks)
-    return [Look(step, losses["domain"], losses["general"]) for step, losses in read_path(place)]
+        mlm.adapt(stated, place)
+    return read_path(place)
 
 
 def main() -> None:
@@ -79,9 +78,9 @@ def main() -> None:
         "domain": corpus(given.out / "domain", domain, 0, HELD_OUT),
         "general": corpus(given.out / "general", given.texts / "general.jsonl", 0, HELD_OUT),
     }
-    looks = HeldOutLooks(LOOKS, heldout, TOKENS)
     seconds = time.process_time()
-    by_seed = [{arm: path(arm, seed, given.out, trained, looks) for arm in ARMS} for seed in range(SEEDS)]
+    with measured_every(LOOKS, heldout, longest=TOKENS):
+        by_seed = [{arm: path(arm, seed, given.out, trained) for arm in ARMS} for seed in range(SEEDS)]
     levels, at_level = [], []
     for paths in by_seed:
         found = equal_domain_loss(paths)

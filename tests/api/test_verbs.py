@@ -121,8 +121,6 @@ def test_a_study_has_verdict_table_model_to_use_and_a_short_repr(raced, capsys):
     assert study.path == Path(given["out"])
     assert {"untouched", "TF-IDF"} <= set(study.table["model"])
     assert [*study.table] == ["model", "score", "difference", "cost", "note"]
-    with pytest.raises(AttributeError, match="winner is now called use"):
-        study.winner  # noqa: B018
     assert study.encoder in study.table_full["contestant"].tolist()
     assert study.table.set_index("model")["note"][study.use] == "use this"
     assert html.escape(study.answer.headline) in study._repr_html_()

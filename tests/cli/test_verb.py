@@ -20,7 +20,6 @@ from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassificatio
 import acclimate
 import toys
 from acclimate import cli
-from acclimate.cli import MOVED
 from acclimate.core import files
 from studies import recorded
 
@@ -69,22 +68,6 @@ def test_help_lists_the_verbs(run):
 
 def test_the_version_is_told(run):
     assert run("--version") == (0, f"acclimate {version('acclimate')}\n")
-
-
-def test_a_verb_of_before_is_refused_with_its_new_name():
-    for old, name in MOVED.items():
-        done = CliRunner().invoke(COMMAND, [*old.split(), "x"])
-        new = " ".join(name.split()[:2])
-        assert new in VERBS
-        message = f"acclimate: '{old}' is called '{name}' now; see acclimate {new} --help\n"
-        assert (done.exit_code, done.output) == (2, message)
-
-
-def test_a_verb_that_was_cut_says_what_there_is(run):
-    status, said = run("recommend", "intermediate")
-    assert status == 2
-    assert "`acclimate study stilt` measures" in said
-    assert len(said.splitlines()) == 1
 
 
 def test_each_verb_explains_itself():

@@ -5,9 +5,6 @@
 The directory is kept in the repository so that later code meets runs that earlier code made. Make it again only where a
 change means to break the format of runs, and say so in CHANGELOG.md: users' runs are then done again, too.
 
-Version 0.2 did the jobs of the race, and the next version resumed it, which left them as they were: `use` and `encoder`
-took the place of `winner`.
-
 It was made from nothing but tests/toys.py: a labelled task of three topics, raw text, and an encoder of one layer.
 """
 

@@ -21,7 +21,6 @@ from acclimate.jobs.run import done
 from acclimate.methods import METHODS
 from acclimate.models.encoder import load_masked_language_model, new_encoder, save_model
 from acclimate.models.loading import load_tokenizer
-from acclimate.races import work
 from acclimate.races.contestants import enter
 from acclimate.races.planning.forecast import costs_of
 from acclimate.races.recipe import RaceRecipe, contestants_of
@@ -138,8 +137,3 @@ def test_it_is_refused_without_its_text(name: str, toy_race: Any, materials: Any
         ValueError, match=f"^{name} .*: give --{'corpus' if needs == 'domain' else 'general'}, or leave"
     ):
         enter(replace(toy_race.recipe, contestants=(name,)), without)
-
-
-def test_every_kind_of_work_is_known_by_its_name() -> None:
-    kinds = [value for value in vars(work).values() if isinstance(value, work.Work)]
-    assert {kind.name: kind for kind in kinds} == work.WORKS

@@ -13,7 +13,6 @@ from acclimate.core.types import TAGS, Checkpoint, Example, unwatched
 from acclimate.methods import finetune
 from acclimate.methods.task_loss import (
     TaskLoss,
-    allowed_transitions,
     convert_tags,
     learnable,
     merged,
@@ -32,7 +31,7 @@ from acclimate.shipping.predict import load_predictor
 from acclimate.tasks.metrics import metric_named
 from acclimate.tasks.prepared import prepare
 from acclimate.tasks.rows import EDGES, EXAMPLE, WORD, encode_rows, with_labels
-from acclimate.tasks.tags import converted, entities
+from acclimate.tasks.tags import entities
 from acclimate.tasks.task import Task
 from acclimate.training.pieces import pad, together
 from acclimate.training.plan import Plan
@@ -130,7 +129,7 @@ def test_where_transitions_matter_a_crf_finds_what_a_linear_layer_cannot(blind, 
 
 def test_the_checkpoint_predicts_what_was_scored_also_for_new_texts(encoder, toy_task, tmp_path):
     task = toy_task("tokens")
-    settings = {"tag_layer": "bilstm-crf", "tag_transitions": "scheme", "tag_scheme": "BIOUL"}
+    settings = {"tag_layer": "bilstm-crf", "tag_scheme": "BIOUL"}
     score = tuned(encoder, task, tmp_path, steps=60, **settings)
     assert score.test > 0.3
     again = finetune.test(Checkpoint(tmp_path / "checkpoint"), task, by="again", watch=unwatched)
@@ -189,7 +188,7 @@ def test_a_sentence_in_windows_is_decided_as_a_whole(encoder, toy_task):
 
 def test_sentences_of_one_word_and_words_without_a_piece(encoder, toy_task):
     task, tokenizer = toy_task("tokens"), load_tokenizer(encoder)
-    model = tagger(encoder, task, layer="bilstm-crf", transitions="scheme")
+    model = tagger(encoder, task, layer="bilstm-crf")
     examples = [
         Example("one", "pulse", ("O",)),
         Example("none", "\u200b", ("O",)),
@@ -215,15 +214,6 @@ def test_the_first_and_the_last_window_have_the_edges(encoder, toy_task):
         assert begins == (row == 0 or example[row - 1] != example[row])
         assert ends == (row == last or example[row + 1] != example[row])
     assert (rows.rows[EDGES].sum(1) == 0).any()
-
-
-def test_barred_transitions_are_those_that_change_on_conversion(encoder, toy_task):
-    """Wild emissions: of any transition some sequences break the scheme; barred, none does."""
-    task, tokenizer = toy_task("tokens"), load_tokenizer(encoder)
-    rows = encode_rows(task.examples("dev"), tokenizer, 32, "tokens")
-    for transitions in ("any", "scheme"):
-        said = predict(tagger(encoder, task, layer="crf", transitions=transitions), rows, task.labels)
-        assert all(converted(tags, "BIO") == tags for tags in said) == (transitions == "scheme")
 
 
 def test_schemes_are_trained_in_and_scored_as_given(toy_task):
@@ -259,9 +249,7 @@ def test_what_has_no_scheme_or_no_crf_is_refused(encoder, toy_task, tmp_path):
     with pytest.raises(ValueError, match="tag_scheme = 'IO' is for tags of entities"):
         tuned(encoder, toy_task("sequence"), tmp_path / "scheme", tag_scheme="IO")
     with pytest.raises(ValueError, match="Set tag_layer to crf or bilstm-crf"):
-        toys.papers(tag_transitions="scheme")
-    with pytest.raises(ValueError, match="of no scheme that names entities"):
-        allowed_transitions(("NOUN", "VERB"))
+        toys.papers(tag_transitions_rate=9.0)
     with pytest.raises(ValueError, match="layer='crf' is for tags, not for kind 'sequence'"):
         tuned(encoder, toy_task("sequence"), tmp_path / "layer", tag_layer="crf")
 
@@ -294,5 +282,3 @@ def test_elements_that_overlap_are_learnt_and_scored_together(encoder, tmp_path)
     assert "I-INT+I-PAR" in {tag for tags in score.predicted for tag in tags}
     with pytest.raises(ValueError, match="entities of pico overlap"):
         trained_labels(made, "BIO")
-    with pytest.raises(ValueError, match="joint"):
-        allowed_transitions(made.labels)

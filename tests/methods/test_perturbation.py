@@ -10,7 +10,7 @@ from torch import nn
 from acclimate.core.types import NOT_PREDICTED
 from acclimate.methods import perturbation
 from acclimate.methods.adversarial import AdversarialLoss
-from acclimate.methods.perturbation import NOISE, gaussian, row_of_tokens, symmetric, with_noise
+from acclimate.methods.perturbation import gaussian, row_of_tokens, symmetric
 from acclimate.models.heads import masked_logits
 from acclimate.training.objective import MaskedLanguageLoss
 from acclimate.training.pieces import pack, pad, pieces_of_rows, together
@@ -37,11 +37,8 @@ def noise_of_rows(batch, layouts):
     return found
 
 
-@pytest.mark.parametrize("fresh", [False, True])
-def test_a_row_meets_the_same_noise_however_the_step_is_cut_and_laid_out(fresh):
+def test_a_row_meets_the_same_noise_however_the_step_is_cut_and_laid_out():
     batch = toy_rows(0, 0)
-    if fresh:
-        batch = with_noise(batch, seed=0, step=3)
     whole = noise_of_rows(batch, [together(batch.lengths)])
     packed = pack(batch.lengths, 48)
     assert any(layout.shared for layout in packed)
@@ -50,7 +47,7 @@ def test_a_row_meets_the_same_noise_however_the_step_is_cut_and_laid_out(fresh):
         assert all(torch.equal(whole[row], other[row]) for row in range(len(batch)))
 
 
-def test_noise_is_normal_and_differs_by_row_place_number_and_step():
+def test_noise_is_normal_and_differs_by_row_place_and_number():
     ids = torch.randint(0, 200, (40, 100), generator=torch.Generator().manual_seed(1))
     ids[1] = ids[0]
     ids[1, 50] += 1
@@ -61,12 +58,6 @@ def test_noise_is_normal_and_differs_by_row_place_number_and_step():
     for numbers_ND in (noise_LWD[0, :, :], noise_LWD[:, 0, :], noise_LWD[2:, :, 5].T):
         correlations = torch.corrcoef(numbers_ND) - torch.eye(len(numbers_ND))
         assert correlations.abs().mean() < 1.5 * (2 / torch.pi / numbers_ND.shape[1]) ** 0.5
-    batch = toy_rows(0, 0)
-    again = [with_noise(batch, seed=0, step=step).rows[NOISE] for step in (1, 1, 2)]
-    assert np.array_equal(again[0], again[1])
-    assert not (again[0] == again[2]).any()
-    first, other = (gaussian({"input_ids": ids[:1], NOISE: torch.tensor([drawn])}, 64) for drawn in (1, 2))
-    assert torch.corrcoef(torch.stack([first.flatten(), other.flatten()]))[0, 1].abs() < 0.05
 
 
 def test_symmetric_kl_is_that_of_both_directions_and_keeps_its_figures_where_the_two_are_near():

@@ -42,7 +42,7 @@ def tagger(directory, layer, seed=1, **settings):
 
 @pytest.mark.parametrize("layer", LAYERS)
 def test_a_checkpoint_of_a_family_says_what_it_said(directory, tmp_path, layer):
-    crf_settings = {"transitions": "scheme", "transitions_rate": 50.0} if "crf" in layer else {}
+    crf_settings = {"transitions_rate": 50.0} if "crf" in layer else {}
     model = tagger(directory, layer, **crf_settings)
     if (crf := crf_of(model)) is not None:
         torch.nn.init.normal_(crf.transitions)
@@ -60,7 +60,7 @@ def test_a_checkpoint_of_a_family_says_what_it_said(directory, tmp_path, layer):
     assert all(torch.equal(again.state_dict()[name], value) for name, value in model.state_dict().items())
     config = json.loads((tmp_path / "tuned" / "config.json").read_text())
     assert config["tag_layer"] == layer
-    assert ("tag_transitions" in config) == ("tag_transitions_rate" in config) == ("crf" in layer)
+    assert ("tag_transitions_rate" in config) == ("crf" in layer)
     if crf is not None:
         assert crf_of(again).rate == 50
     assert config["architectures"][0].endswith("ForTagSequences")
@@ -119,7 +119,7 @@ def test_the_head_depends_on_the_seed_alone(bert):
 
 def test_a_checkpoint_with_a_crf_can_be_tuned_without_one(bert, tmp_path):
     with quiet():
-        tagger(bert, "crf", transitions="scheme", transitions_rate=9.0).save_pretrained(tmp_path / "tuned")
+        tagger(bert, "crf", transitions_rate=9.0).save_pretrained(tmp_path / "tuned")
     plain = tagger(tmp_path / "tuned", "linear")
     assert type(plain).__name__ == "BertForTokenClassification"
     assert not [name for name in vars(plain.config) if name.startswith("tag_")]
@@ -128,8 +128,6 @@ def test_a_checkpoint_with_a_crf_can_be_tuned_without_one(bert, tmp_path):
 def test_layers_of_tags_are_for_tags_and_transitions_for_a_crf(bert):
     with pytest.raises(ValueError, match="layer='crf' is for tags, not for kind 'sequence'"):
         load_classifier(bert, LABELS, seed=1, layer="crf")
-    with pytest.raises(ValueError, match="transitions='scheme' is for a CRF, but the layer is 'bilstm'"):
-        tagger(bert, "bilstm", transitions="scheme")
     with pytest.raises(ValueError, match=r"transitions_rate=9\.0 is for a CRF, but the layer is 'linear'"):
         tagger(bert, "linear", transitions_rate=9.0)
 
@@ -227,22 +225,14 @@ def test_what_stands_in_the_padding_has_no_say_and_gets_no_gradient(crf):
         assert torch.equal(crf.most_probable(other, LENGTHS)[row, :length], decoded[row, :length])
 
 
-@pytest.mark.parametrize("barred", [False, True])
-def test_the_most_probable_sequence_is_the_best_of_all(crf, barred):
-    allowed = torch.ones(TAGS + 1, TAGS + 1, dtype=torch.bool)
-    if barred:
-        allowed[0, 1] = allowed[TAGS, 2] = allowed[2, TAGS] = allowed[1, 1] = False
-    changed = 0
+def test_the_most_probable_sequence_is_the_best_of_all(crf):
     for seed in range(20):
         given = emissions(seed)
-        found = crf.most_probable(given, LENGTHS, allowed if barred else None)
+        found = crf.most_probable(given, LENGTHS)
         for row, length in enumerate(LENGTHS.tolist()):
             if length:
-                legal = [one for one in sequences(length) if all(allowed[a, b] for a, b in steps(one))]
-                best = max(legal, key=lambda one, row=row, given=given: score(crf, given[row], one).item())
+                best = max(sequences(length), key=lambda one, row=row, given=given: score(crf, given[row], one).item())
                 assert tuple(found[row, :length].tolist()) == best
-                changed += best != max(sequences(length), key=lambda one, row=row: score(crf, given[row], one).item())
-    assert bool(changed) == barred
 
 
 def steps(sequence):
@@ -470,18 +460,13 @@ def test_marginals_of_a_crf_are_sums_over_all_sequences_of_tags():
             weights.normal_(generator=generator)
     emissions_BWC = torch.randn(2, 4, 3, generator=generator)
     lengths = [4, 2]
-    allowed = torch.ones(4, 4, dtype=torch.bool)
-    allowed[0, 1] = False
-    for barred in (None, allowed):
-        found = crf.marginals(emissions_BWC, torch.tensor(lengths), barred)
-        for row, length in enumerate(lengths):
-            expected = torch.zeros(length, 3)
-            for tags in itertools.product(range(3), repeat=length):
-                if barred is not None and any(pair == (0, 1) for pair in itertools.pairwise(tags)):
-                    continue
-                score = crf.starts[tags[0]] + crf.ends[tags[-1]]
-                score = score + sum(emissions_BWC[row, word, tag] for word, tag in enumerate(tags))
-                score = score + sum(crf.transitions[one, other] for one, other in itertools.pairwise(tags))
-                for word, tag in enumerate(tags):
-                    expected[word, tag] += score.exp().detach()
-            torch.testing.assert_close(found[row, :length], expected / expected.sum(1, keepdim=True))
+    found = crf.marginals(emissions_BWC, torch.tensor(lengths))
+    for row, length in enumerate(lengths):
+        expected = torch.zeros(length, 3)
+        for tags in itertools.product(range(3), repeat=length):
+            score = crf.starts[tags[0]] + crf.ends[tags[-1]]
+            score = score + sum(emissions_BWC[row, word, tag] for word, tag in enumerate(tags))
+            score = score + sum(crf.transitions[one, other] for one, other in itertools.pairwise(tags))
+            for word, tag in enumerate(tags):
+                expected[word, tag] += score.exp().detach()
+        torch.testing.assert_close(found[row, :length], expected / expected.sum(1, keepdim=True))

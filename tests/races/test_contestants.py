@@ -46,27 +46,6 @@ def test_losses_on_domain_and_general_text_are_the_same_work_on_two_corpora(reci
     assert enter(recipe, replace(toy_race.materials, general_heldout=None)).general_losses == {}
 
 
-def test_losses_with_sub_words_masked_are_measured_where_an_adaptation_masks_them_and_change_no_names(recipe, toy_race):
-    usual = enter(recipe, toy_race.materials)
-    assert not usual.sub_word_losses
-    assert not enter(replace(recipe, heldout_masks="both"), toy_race.materials).sub_word_losses  # all mask whole words
-    pieces = replace(recipe, tapter=replace(recipe.tapter, whole_words=False), heldout_masks="both")
-    entries = enter(pieces, toy_race.materials)
-    before, after = usual.losses["untouched"], entries.losses["untouched"]
-    assert [job.name for job in before] == [job.name for job in after]
-    for words, found in (
-        (entries.losses, entries.sub_word_losses),
-        (entries.general_losses, entries.general_sub_word_losses),
-    ):
-        assert found.keys() == words.keys()
-        for name, [job] in found.items():
-            [other] = words[name]
-            assert job.settings == {**other.settings, "whole_words": False}
-            assert (job.contents, job.needs) == (other.contents, other.needs)
-            assert job.label == other.label.replace(",", ", sub-words,", 1)
-            assert job in entries.prepared()
-
-
 def test_of_tlm_a_loss_is_measured_only_where_it_keeps_the_models_vocabulary(toy_race):
     [base] = (toy_race.run / "jobs").glob("pretrain-*")
     recipe = replace(toy_race.recipe, contestants=("TLM",))
@@ -146,5 +125,3 @@ def test_the_baseline_tries_as_many_settings_as_an_encoder(toy_race):
     assert entries.baseline.settings["recipe"]["threshold"] == entries.recipe.finetune.threshold == "dev"
     fewer = replace(entries, recipe=replace(entries.recipe, tfidf=replace(entries.recipe.tfidf, trials=2)))
     assert fewer.with_trials(4).baseline.settings["recipe"]["trials"] == 2
-    few = enter(replace(searching, search=replace(searching.search, least_dev=25)), toy_race.materials)
-    assert len(few.recipe.settings()) == few.baseline.settings["recipe"]["trials"] == 1

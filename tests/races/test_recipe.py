@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import pytest
 
 from acclimate.core import settings
 from acclimate.methods import finetune, tapter
 from acclimate.methods.recipes.finetune import rate_of, rates_text
-from acclimate.races import facts
 from acclimate.races.recipe import RaceRecipe, for_model, heeded
 from acclimate.training.plan import Plan
 
@@ -69,14 +67,6 @@ def test_a_rate_counts_as_stated_in_a_plan_of_either_form():
     assert again.rate_by_width, "the base's rate"
 
 
-def test_the_page_has_no_formula_for_a_result_without_the_width(monkeypatch):
-    monkeypatch.setattr(facts, "read_log", lambda directory: [{"rate": 1e-5}, {"rate": 2e-5}])
-    robust = finetune.FinetuneRecipe()
-    assert facts._rate_text(robust, {}, Path()) == "largest rate 2e-05"
-    assert facts._rate_text(robust, {"width": 128}, Path()) == rates_text([robust], 128)
-    assert facts._rate_text(finetune.PAPERS, {}, Path()) == "peak rate 3e-05"
-
-
 def test_vectors_from_nothing_are_of_unit_spread():
     for usual in (RaceRecipe(), for_model()):
         assert (usual.tapter.vectors, tapter.resolved_scale(usual.tapter)) == ("", "unit")
@@ -106,8 +96,8 @@ def test_stated_epochs_and_stated_candidates_are_meant_as_they_stand():
     assert usual.finetune.least_steps == 500
     stated = settings.override(usual, ["finetune.epochs=100", "search.rates=[1e-4,2e-4]"])
     assert (stated.finetune.least_steps, stated.finetune.most_epochs) == (0, 0.0)
-    both = settings.override(usual, ["finetune.epochs=3", "finetune.least_steps=90", "search.least_dev=50"])
-    assert (both.finetune.least_steps, both.search.least_dev) == (90, 50)
+    both = settings.override(usual, ["finetune.epochs=3", "finetune.least_steps=90"])
+    assert both.finetune.least_steps == 90
     [tried, _] = settings.override(usual, ["search.epochs=[3,5]"]).settings()
     assert (tried.recipe.epochs, tried.recipe.least_steps, tried.recipe.most_epochs) == (3.0, 0, 0.0)
 
@@ -122,11 +112,6 @@ def test_what_is_not_searched_stays_as_stated():
     ("stated", "message"),
     [
         (["search.rates=[1e-5,1e-5]"], r"search\.rates = \[1e-05, 1e-05\]: each value once"),
-        (["search.least_dev=-1"], r"search\.least_dev = -1 is out of range: at least 0"),
-        *(
-            ([f"search.{name}=2"], rf"search\.{name}: every contestant tries each of search\.rates, .* Leave it out")
-            for name in ("how", "trials", "pruner", "extend", "seed")
-        ),
         (["finetune.epochs=1e30"], r"finetune\.epochs = 1e\+30 is out of range: at least 0 and at most 100000"),
     ],
 )

@@ -237,7 +237,7 @@ def test_a_contestant_that_fails_in_a_later_round_is_out_and_the_others_go_on(
     assert {key[1]: why for key, why in outcome.failed.items()} == {"TAPT": "fine-tune TAPT, seed 1: no memory"}
 
 
-@pytest.mark.parametrize("name", ["use", "encoder", "baseline", "winner"])
+@pytest.mark.parametrize("name", ["use", "encoder", "baseline"])
 def test_a_folder_that_no_race_wrote_is_not_replaced(name: str, toy_race: Raced, tmp_path: Path) -> None:
     own = tmp_path / "run" / name / "mine.txt"
     own.parent.mkdir(parents=True)

@@ -19,7 +19,6 @@ from acclimate.shipping.card import Card, origin_of, render
 from acclimate.shipping.onnx import Int8
 from acclimate.shipping.ways import Way
 from acclimate.tasks.metrics import METRICS
-from acclimate.training.energy import Energy
 from finished import write_job
 
 NASTY = [
@@ -216,12 +215,6 @@ def test_limits_name_the_labels_that_it_tells_badly_and_those_it_hardly_met():
     assert "no test item bears, so that nothing is known of them: ghost." in page
     assert "which happened to 7 of the 60 test texts" in page
     assert "* Differences below 3.0 points go unnoticed." in page
-
-
-def test_energy_that_was_measured_stands_beside_the_cost():
-    assert "Energy" not in render(made_up())
-    page = render(made_up(seconds=90.0, energy=Energy(0.25, 90, "codecarbon 3.3.0")))
-    assert "of work. Energy: 0.25 kWh in 1 min 30 s" in page
 
 
 def test_what_leaked_is_counted_and_scored_both_ways():

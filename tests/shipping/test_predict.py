@@ -362,41 +362,12 @@ def test_a_contestant_predicts_by_name(toy_race):
             predict(model, rows, contestant="none")
 
 
-def test_a_race_of_version_0_2_is_refused_with_the_new_name(tmp_path):
+def test_a_race_of_version_0_2_is_refused_in_one_line(tmp_path):
     run = finished_race(tmp_path / "run")
-    shutil.copytree(run / "use", run / "winner")
-    with pytest.raises(ValueError, match=r"winner/ is now called use/\. Give .*run/use, or .*run itself"):
-        predict(run / "winner", ["word1"])
-    shutil.rmtree(run / "use")
-    outcome = files.read_json(run / "race.outcome.json")
-    outcome["race"]["winner"] = outcome["race"].pop("use")
-    files.write_json(run / "race.outcome.json", outcome)
-    way_out = r"Version 0\.2 wrote the race in .*run\. Repeat its command, with --budget none if it had no --budget"
-    for model in (run, run / "winner"):
-        with pytest.raises(ValueError, match=rf"winner/ is now called use/\. {way_out}.* To predict .*another name$"):
-            predict(model, ["word1"])
-        with pytest.raises(ValueError, match=way_out):
-            ship(model, tmp_path / "out")
-    with pytest.raises(ValueError, match=rf"race\.outcome\.json: winner is now called use\. {way_out}"):
-        recorded(run)
-
-
-@pytest.mark.parametrize("pooling", ["pooler", "mean"])
-def test_a_copy_of_the_model_of_version_0_2_predicts(tmp_path, pooling):
-    run = finished_race(tmp_path / "run", pooling=pooling)
-    expected = predict(run, ["word1 word2", "word3"])
-    former = run / "winner"
-    (run / "use").rename(former)
-    if pooling == "mean":  # as version 0.2 wrote it
-        config = files.read_json(former / "config.json")
-        config["model_type"] = config.pop("acclimate_family")
-        files.write_json(former / "config.json", config)
-        (former / "model.acclimate.safetensors").rename(former / "model.safetensors")
-        files.seal(former)
-    with pytest.raises(ValueError, match=r"copy winner/ to a folder of another name"):
-        predict(former, ["word1"])
-    shutil.copytree(former, tmp_path / "old")
-    assert predict(tmp_path / "old", ["word1 word2", "word3"]) == expected
+    files.write_json(run / "study.json", {"format": 5, "acclimate": "0.2.0"})
+    for use in (lambda: predict(run, ["word1"]), lambda: ship(run, tmp_path / "out")):
+        with pytest.raises(ValueError, match=r"run was written by acclimate 0\.2\.0 in format 5, but this version"):
+            use()
 
 
 def test_a_model_that_is_gone_is_not_replaced_by_the_baseline(tmp_path):

@@ -7,8 +7,6 @@ import importlib.util
 import io
 import json
 import re
-import runpy
-import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -70,15 +68,6 @@ def snippet(card: Path, number: int, where: Path, texts: list[str], pairs: list[
     return names, printed.getvalue()
 
 
-def app_in(shipment: Path, monkeypatch: pytest.MonkeyPatch) -> dict:
-    """The names of the shipment's Gradio app, with a stub for Gradio."""
-    stub = SimpleNamespace(**dict.fromkeys(("Interface", "Textbox", "Label", "Number", "HighlightedText"), dict))
-    monkeypatch.setitem(sys.modules, "gradio", stub)
-    assert (shipment / "space" / "requirements.txt").read_text().startswith("gradio")
-    assert "app_file: app.py" in (shipment / "space" / "README.md").read_text()
-    return runpy.run_path(str(shipment / "space" / "app.py"))
-
-
 def by_pipeline(card: Path, where: Path) -> list:
     """What the card's pipeline says of the card's texts."""
     code = re.findall(r"^```python\n(.*?)^```", card.read_text(), re.MULTILINE | re.DOTALL)[-1]
@@ -90,11 +79,11 @@ def by_pipeline(card: Path, where: Path) -> list:
 
 
 @pytest.mark.parametrize(("kind", "paired", "pooling"), KINDS)
-def test_the_code_of_card_and_app_gives_what_was_scored_and_the_pipeline_what_predict_does(
-    tmp_path, kind, paired, *, pooling, monkeypatch
+def test_the_code_of_the_card_gives_what_was_scored_and_the_pipeline_what_predict_does(
+    tmp_path, kind, paired, *, pooling
 ):
     run = finished_race(tmp_path / "run", kind, paired=paired, pooling=pooling)
-    shipped = ship(run, tmp_path / "out", space=True, license="cc-by-4.0", language=["en", "de"])
+    shipped = ship(run, tmp_path / "out", license="cc-by-4.0", language=["en", "de"])
     about = ModelCard(shipped.card.read_text()).data
     assert (about.license, about.language) == ("cc-by-4.0", ["en", "de"])
     assert about.library_name == ("sentence-transformers" if pooling == "mean" else "transformers")
@@ -112,12 +101,6 @@ def test_the_code_of_card_and_app_gives_what_was_scored_and_the_pipeline_what_pr
             assert [one["score"] for one in said] == pytest.approx([one.label for one in expected], rel=1e-4)
         else:
             assert [one["label"] for one in said] == [one.label for one in expected]
-    answer = app_in(shipped.path, monkeypatch)["predict"]
-    made = [answer(*(text if paired else [text])) for text in texts]
-    if kind == "score":
-        assert made == pytest.approx([one.label for one in expected], rel=1e-4)
-    else:
-        assert made == [pytest.approx(dict(one.probabilities), abs=1e-5) for one in expected]
     assert (shipped.contestant, shipped.seed, shipped.checked) == ("DAPT", 1, 30)
     [scored] = [score for score in recorded(run).scores if (score.contestant, score.seed) == ("DAPT", 1)]
     examples = open_prepared(run / "data").examples("test")
@@ -131,9 +114,9 @@ def test_the_code_of_card_and_app_gives_what_was_scored_and_the_pipeline_what_pr
         assert len(set(scored.predicted)) > 1
 
 
-def test_answers_are_shipped_with_code_and_copies_that_give_what_was_scored(tmp_path, monkeypatch):
+def test_answers_are_shipped_with_code_and_copies_that_give_what_was_scored(tmp_path):
     run = finished_race(tmp_path / "run", "span", paired=True)
-    shipped = ship(run, tmp_path / "out", onnx=True, space=True)
+    shipped = ship(run, tmp_path / "out", onnx=True)
     card = shipped.card.read_text()
     assert ModelCard(card).data.pipeline_tag == "question-answering"
     assert "pipeline(" not in card  # transformers 5 has none for answers
@@ -142,7 +125,6 @@ def test_answers_are_shipped_with_code_and_copies_that_give_what_was_scored(tmp_
     [code, *_] = re.findall(r"^```python\n(.*?)^```", card, re.MULTILINE | re.DOTALL)
     asked = '"What is it?", "It is a text."'
     assert asked in code
-    answer = app_in(shipped.path, monkeypatch)["predict"]
     compared = 0
     for example, predicted in zip(open_prepared(run / "data").examples("test"), scored.predicted, strict=True):
         if len(example.text.split()) > finished.MAX_TOKENS - 8 or compared == 5:
@@ -152,20 +134,18 @@ def test_answers_are_shipped_with_code_and_copies_that_give_what_was_scored(tmp_
         with contextlib.redirect_stdout(printed):
             here = code.replace('where = "."', f"where = {str(shipped.path)!r}")
             exec(here.replace(asked, f"{example.pair!r}, {example.text!r}"), {})
-        assert printed.getvalue().strip() == predicted[0] == answer(example.text, example.pair)
+        assert printed.getvalue().strip() == predicted[0]
     assert compared == 5
 
 
 @pytest.mark.parametrize(
-    ("pooling", "why", "refused"),
-    [("mentions", "it reads a relation at its two mentions", ("onnx", "space")), ("pair", "it compares", ("onnx",))],
+    ("pooling", "why"), [("mentions", "it reads a relation at its two mentions"), ("pair", "it compares")]
 )
-def test_what_transformers_does_not_load_is_shipped_with_acclimates_code(tmp_path, pooling, why, refused, monkeypatch):
+def test_what_transformers_does_not_load_is_shipped_with_acclimates_code(tmp_path, pooling, why):
     run = finished_race(tmp_path / "run", pooling=pooling, paired=pooling == "pair")
-    for option in refused:
-        with pytest.raises(ValueError, match=f"Ship without --{option}"):
-            ship(run, tmp_path / "out", **{option: True})
-    shipped = ship(run, tmp_path / "out", space="space" not in refused)
+    with pytest.raises(ValueError, match="Ship without --onnx"):
+        ship(run, tmp_path / "out", onnx=True)
+    shipped = ship(run, tmp_path / "out")
     card = shipped.card.read_text()
     assert f"Transformers alone refuses it, because {why}" in card
     [code] = re.findall(r"^```python\n(.*?)^```", card, re.MULTILINE | re.DOTALL)
@@ -174,10 +154,6 @@ def test_what_transformers_does_not_load_is_shipped_with_acclimates_code(tmp_pat
         exec(code.replace('where = "."', f"where = {str(shipped.path)!r}"), {})
     labels = eval(printed.getvalue())
     assert set(labels) <= set(finished.LABELS)
-    if "space" not in refused:
-        answer = app_in(shipped.path, monkeypatch)["predict"]
-        found = answer("A text.", "What it is compared with.")
-        assert max(found, key=lambda label: found[label]) == labels[0]
     finished.change_used(run, lambda score: replace(score, predicted=("salt", *score.predicted[1:])))
     with pytest.raises(ValueError, match=r"for 1 of the 30 test texts; the first is test-0"):
         ship(run, tmp_path / "out")
@@ -189,15 +165,12 @@ def test_a_licence_and_a_language_are_spelt_as_on_the_hub(run, tmp_path, words, 
         ship(run, tmp_path / "out", **words)
 
 
-def test_a_tagger_is_shipped_once_it_gives_words_the_tags_that_were_scored(tmp_path, monkeypatch):
+def test_a_tagger_is_shipped_once_it_gives_words_the_tags_that_were_scored(tmp_path):
     """Sentences of up to 26 words and 24 tokens a row: some are read in windows. The card's code cuts those."""
     run = finished_race(tmp_path / "run", "tokens")
-    shipped = ship(run, tmp_path / "out", onnx=True, space=True)
+    shipped = ship(run, tmp_path / "out", onnx=True)
     said = by_pipeline(shipped.card, shipped.path)
     assert {entity["entity_group"] for sentence in said for entity in sentence} <= {"acid"}
-    answer = app_in(shipped.path, monkeypatch)["predict"]
-    [made] = predict(shipped.path, ["word1 word2"])
-    assert [tag or "O" for _, tag in answer("word1  word2")] == list(made.label)
     [scored] = [score for score in recorded(run).scores if (score.contestant, score.seed) == ("DAPT", 1)]
     card = shipped.card.read_text()
     about = ModelCard(card).data

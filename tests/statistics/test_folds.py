@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from acclimate.statistics.folds import components_of_folds, components_of_rows, row_interval
-from acclimate.statistics.variance import bounds, half_width, p_value
+from acclimate.statistics.folds import components_of_rows, row_interval
+from acclimate.statistics.variance import bounds, p_value
 from acclimate.tasks.metrics import METRICS
 
 FOLDS = 5
@@ -54,15 +54,6 @@ def test_intervals_by_rows_cover_the_expected_accuracy(rows: int, repeats: int) 
     )
     if repeats > 1:
         assert np.mean(np.abs(right.mean(axis=(1, 2)) - truth) <= naive) < 0.9
-
-
-def test_the_variance_by_folds_is_nadeau_and_bengios() -> None:
-    scores_RK = np.array([[0.7, 0.8, 0.75, 0.9, 0.6], [0.72, 0.78, 0.81, 0.7, 0.74]])
-    found = components_of_folds(scores_RK)
-    square = scores_RK.ravel().var(ddof=1)
-    # Nadeau and Bengio (2003): (1 / J + n_test / n_train) S^2, with J = 10 and a test part a quarter of the train part
-    assert found.variance == pytest.approx((1 / 10 + 1 / 4) * square)
-    assert half_width(found) == pytest.approx(stats.t.isf(0.025, 9) * ((1 / 10 + 1 / 4) * square) ** 0.5)
 
 
 def test_the_variance_by_rows_is_that_of_one_repeat_times_the_factor() -> None:

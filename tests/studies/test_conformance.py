@@ -57,7 +57,7 @@ SMALL: Mapping[str, tuple[str, ...]] = {
         *("search.rates=[1e-3]", "search.epochs=[]", "search.batches=[8]", "max_tokens=32", *FINETUNE),
         *(f"scratch.{each}" for each in ("vocabulary=200", "layers=1", "hidden=16", "heads=2", "max_tokens=32")),
         *(f"scratch.{each}" for each in ("tokens=1000", "plan.batch=8", "plan.rate=1e-3")),
-        *('datasets=["Topics", "Numbers"]', "adapt_seeds=2", "heldout_masks=both"),
+        *('datasets=["Topics", "Numbers"]', "adapt_seeds=2"),
     ),
     "blurb": ("max_tokens=32", "search.rates=[1e-3]", "search.epochs=[]", "search.batches=[8]", *FINETUNE),
 }

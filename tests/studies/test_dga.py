@@ -286,26 +286,6 @@ def test_a_task_twice_is_refused(toy_inputs, models, tmp_path):
         design(recipe, Inputs(tmp_path, task=labelled, raw=raw, models=models[:1]))
 
 
-def test_with_looks_every_method_has_a_path_and_the_ensemble_none(toy_inputs, models, tmp_path):
-    labelled, raw = toys.files_in(toy_inputs)
-    inputs = Inputs(tmp_path, task=labelled, raw=raw, models=models[:1])
-    several = f'contestants=["MLM", "DGA", "{ENSEMBLE}"]'
-    looked = design(stated(several, "look_every=2", "heldout_masks=both"), inputs)
-    [adaptings] = looked.adaptings
-    assert {row: [job.label for chain in chains for job in chain] for row, chains in adaptings.jobs_by_row.items()} == {
-        "untouched": [],
-        "MLM": ["MLM"],
-        "DGA": ["DGA"],
-    }
-    for [job] in (chains[0] for row, chains in adaptings.jobs_by_row.items() if row != "untouched"):
-        assert job.settings["looks"] == {"every": 2, "max_tokens": 32, "sub_words": True}
-    assert len(looked.losses) == 4
-    words = design(stated(several, "heldout_masks=both", "adapt.whole_words=true"), inputs)
-    assert len(words.losses) == 2
-    [unlooked] = words.adaptings
-    assert all("looks" not in job.settings for chains in unlooked.jobs_by_row.values() for [job] in chains)
-
-
 def test_how_far_heads_moved_stands_beside_the_run_without_a_mask(toy_inputs, models, tmp_path):
     labelled, raw = toys.files_in(toy_inputs)
     inputs = Inputs(tmp_path, task=labelled, raw=raw, models=models[:1])

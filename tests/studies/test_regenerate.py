@@ -255,17 +255,6 @@ def test_an_outcome_that_is_not_the_locks_is_refused(run):
     assert (done.exit_code, "stilt.outcome.json: is gone, or not the one" in done.output) == (2, True)
 
 
-def test_a_study_of_an_earlier_version_is_refused_with_its_command(run):
-    (run / "stilt.outcome.json").unlink()
-    lock = files.read_json(run / LOCK)
-    files.write_json(run / LOCK, {**lock, "outcome": {}})
-    done = typed("study", "regenerate", str(run))
-    assert done.exit_code == 2
-    assert "is of an earlier version. Give its command again: acclimate study stilt model" in " ".join(
-        done.output.split()
-    )
-
-
 def test_report_writes_the_tables_of_any_study_again(run):
     before = (run / "stilt.txt").read_text()
     (run / "stilt.txt").unlink()

@@ -239,16 +239,6 @@ def test_the_same_again_changes_nothing_and_other_data_is_refused(tmp_path):
         prepare(task_of(max_tokens=8), Path("source"), task.path)
 
 
-def test_what_an_earlier_version_prepared_is_refused(tmp_path):
-    task = prepared(tmp_path)
-    about = files.read_json(task.path / "task.json")
-    del about["hashes"]["sealed"]
-    files.write_json(task.path / "task.json", about)
-    files.seal(task.path)
-    with pytest.raises(ValueError, match="prepared by an earlier version of acclimate, which did not seal"):
-        open_prepared(task.path)
-
-
 @pytest.mark.parametrize(
     ("kind", "changed", "two"),
     [

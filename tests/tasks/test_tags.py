@@ -1,12 +1,10 @@
 from __future__ import annotations
 
 import random
-from itertools import pairwise, product
 
 import pytest
 
 from acclimate.tasks.tags import (
-    LETTERS,
     Scheme,
     all_tags,
     borne,
@@ -15,7 +13,6 @@ from acclimate.tasks.tags import (
     fallback,
     join_tags,
     joined_tags,
-    may_follow,
     other_scheme,
     scheme_of,
     split_words,
@@ -153,21 +150,8 @@ def test_a_word_that_nobody_reads_is_outside_where_there_is_an_outside() -> None
     assert fallback(("ADJ", "NOUN")) == "ADJ"
 
 
-@pytest.mark.parametrize("scheme", WRITTEN)
-def test_tags_that_may_follow_each_other_make_all_sequences_that_conversion_leaves_alone(scheme: Scheme) -> None:
-    tags = all_tags(("O", "B-a", "I-a", "I-b"), scheme)
-    assert tags[0] == "O"
-    assert {tag[0] for tag in tags} == {"O", *LETTERS[scheme]}
-    assert len(tags) == 1 + 2 * len(LETTERS[scheme])
-    for sequence in product(tags, repeat=3):
-        allowed = all(may_follow(*pair, scheme) for pair in pairwise(["O", *sequence, "O"]))
-        assert allowed == (converted(sequence, scheme) == sequence), sequence
-
-
 def test_tags_without_a_type_stay_without() -> None:
     assert all_tags({"O", "B", "I"}, "BIOUL") == ("O", "B", "I", "L", "U")
-    assert may_follow("B", "I", "BIO")
-    assert not may_follow("O", "I", "BIO")
 
 
 def test_a_joint_tag_is_of_several_and_a_plus_within_a_type_joins_nothing() -> None:

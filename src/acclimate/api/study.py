@@ -106,11 +106,6 @@ class Study:
         return self.report.outcome.rounds if self.report else None
 
     @property
-    def winner(self) -> str:
-        """Refused: the name of `use` in version 0.2."""
-        raise AttributeError("winner is now called use: the contestant to use, which may be the baseline. See encoder")
-
-    @property
     def outcome(self) -> Outcome:
         """The record of a race: scores, costs, failures. Raises ValueError for other studies and a dry run."""
         return self._raced().outcome

@@ -139,7 +139,6 @@ def ship(
     to: str | Path,
     *,
     onnx: bool = False,
-    space: bool = False,
     license: str = "",
     language: str | Sequence[str] = (),
     contestant: str = "",
@@ -151,7 +150,6 @@ def ship(
     run       directory of a finished race, or its Study, or the `baseline` in it
     contestant   whose model to ship in place of the model to use: the best encoder or the baseline
     onnx      also write ONNX copies in 32 and 8 bits, and measure their agreement and speed
-    space     also write a Gradio app to try the model
     license, language   for the card: "apache-2.0"; "en", or several such codes
     push      also upload it to this hub id
 
@@ -166,7 +164,7 @@ def ship(
     with watched(progress) as watch:
         codes = [language] if isinstance(language, str) else language
         card: dict[str, Any] = {"license": license, "language": codes}
-        shipment = make(Path(run), to, contestant=contestant, onnx=onnx, space=space, **card, watch=watch)
+        shipment = make(Path(run), to, contestant=contestant, onnx=onnx, **card, watch=watch)
     if push is not None:
         upload(to, push)
     return shipment

@@ -21,19 +21,6 @@ from acclimate.cli.study import study
 
 RACE, METHODS, GROUPS = "Compare, choose, hand over", "Methods", "Groups"
 
-# old verb -> its new name; of `grid` with its first argument
-MOVED = {name: f"data {name}" for name in ("prepare", "corpus", "retrieve", "vocabulary", "fetch")}
-MOVED |= {name: f"analyse {name}" for name in ("heads", "embeddings", "importance")}
-MOVED |= {"blurb": "study blurb", "grid": "study"}
-MOVED |= {f"grid {name}": f"study {name}" for name in ("tapter", "dga", "stilt")}
-MOVED |= {f"grid {name}": f"study choices ... vary={name}" for name in ("layers", "schemes", "relations")}
-MOVED |= {
-    f"grid {name}": f"study tlm ... vary={name}"
-    for name in ("retrieval", "k", "rho_1", "rho_2", "stages", "model", "search")
-}
-CUT = {"recommend": "`acclimate study stilt` measures which task to train on first; nothing predicted it reliably"}
-
-
 NO_CHOICE = "is not one of"
 
 
@@ -66,9 +53,9 @@ def _contexts(innermost: Any) -> list[Any]:
 
 
 class _Verbs(TyperGroup):
-    """The group of all verbs. It refuses a verb of version 0.1 and names the one to use instead. Of an option that is
-    there under no such name but as a setting, it says how settings are stated; of a choice that an option does not
-    have, what its choices mean. Such an error is one line, like all others (docs/exit-codes.md).
+    """The group of all verbs. Of an option that is there under no such name but as a setting, it says how settings are
+    stated; of a choice that an option does not have, what its choices mean. Such an error is one line, like all others
+    (docs/exit-codes.md).
     """
 
     def make_context(self, *arguments: Any, **settings: Any) -> Any:
@@ -90,17 +77,6 @@ class _Verbs(TyperGroup):
                 help_text = getattr(getattr(error, "param", None), "help", "")
                 error.message = " ".join(filter(None, (error.message.removeprefix("Value error, "), help_text)))
             _refuse(error)
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        old = next((name for name in (" ".join(args[:2]), args[0]) if name in MOVED), "")
-        if args[0] in CUT:
-            typer.echo(f"acclimate: '{args[0]}' is no verb any more: {CUT[args[0]]}.", err=True)
-            raise typer.Exit(2)
-        if old and args[0] not in self.commands:
-            page = " ".join(MOVED[old].split()[:2])
-            typer.echo(f"acclimate: '{old}' is called '{MOVED[old]}' now; see acclimate {page} --help", err=True)
-            raise typer.Exit(2)
-        return super().resolve_command(ctx, args)
 
 
 def _version(flag: bool) -> None:

@@ -281,9 +281,9 @@ TRACKING: Group = {
         _option(
             list[str] | None,
             "--track",
-            "tensorboard, mlflow, wandb or trackio; energy: the kWh of the run, by codecarbon.",
+            "tensorboard, mlflow, wandb or trackio.",
             RUN,
-            autocompletion=begins_with(lambda: ("tensorboard", "mlflow", "wandb", "trackio", "energy")),
+            autocompletion=begins_with(lambda: ("tensorboard", "mlflow", "wandb", "trackio")),
         ),
         None,
     ),

@@ -167,14 +167,13 @@ def embed(
 
 
 def _check_ship(parameters: Mapping[str, Any]) -> None:
+    from acclimate.jobs.job import check_format
     from acclimate.jobs.lock import is_part_of_run
     from acclimate.shipping.hub import check_repository
 
     run = parameters["run"]
     check_ended({"run": run.resolve().parent} if is_part_of_run(run) else parameters)
-    from acclimate.shipping.texts import refuse_former  # slow to import
-
-    refuse_former(run)
+    check_format(run)
     if parameters["push"] is not None:
         check_repository(parameters["push"])
 
@@ -187,7 +186,6 @@ def ship(
     onnx: Annotated[
         bool, typer.Option("--onnx", help="Also write ONNX copies in 32 and 8 bits, and measure agreement and speed.")
     ] = False,
-    space: Annotated[bool, typer.Option("--space", help="Also write a Gradio app to try the model.")] = False,
     license: Annotated[str, typer.Option("--license", help="Of the model, for the card: apache-2.0, mit, ...")] = "",
     language: Annotated[
         list[str] | None, typer.Option("--language", help="Of the texts, for the card: en, de; may be repeated.")
@@ -205,7 +203,6 @@ def ship(
             to,
             contestant=contestant,
             onnx=onnx,
-            space=space,
             license=license,
             language=language or (),
             watch=watch,

@@ -1,7 +1,4 @@
-"""Dataclasses as plain values for JSON, and back. Reading refuses fields that are missing or unknown.
-
-A field with LATER as metadata came after files had been written without it: where it is missing, it has its default.
-"""
+"""Dataclasses as plain values for JSON, and back. Reading refuses fields that are missing or unknown."""
 
 from __future__ import annotations
 
@@ -12,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 Record = TypeVar("Record")
-LATER = {"later": True}
 
 
 def to_plain(value: Any) -> Any:
@@ -31,11 +27,10 @@ def from_plain(record: type[Record], values: Mapping[str, Any]) -> Record:
 
     Raises ValueError, naming the entries, if some are missing or are no fields of the dataclass.
     """
-    fields = dataclasses.fields(typing.cast(Any, record))
-    names, later = {field.name for field in fields}, {field.name for field in fields if field.metadata.get("later")}
+    names = {field.name for field in dataclasses.fields(typing.cast(Any, record))}
     if unknown := sorted(values.keys() - names):
         raise ValueError(f"{record.__name__} has no {' and no '.join(unknown)}: another release wrote this")
-    if missing := sorted(names - later - values.keys()):
+    if missing := sorted(names - values.keys()):
         raise ValueError(f"{' and '.join(missing)} of {record.__name__} is missing: another release wrote this")
     hints = typing.get_type_hints(record)
     return record(**{name: _typed(hints[name], value) for name, value in values.items()})

@@ -16,10 +16,6 @@ Item = TypeVar("Item")
 Split = Literal["train", "dev", "test"]
 SPLITS: tuple[Split, ...] = ("train", "dev", "test")
 Label = str | tuple[str, ...] | float  # one class; several (sorted), or tags, or answers; a number
-HELDOUT_LOOKS = "heldout.json"
-"""File of an adaptation that looks at held-out text: {"head": bool, "looks": [[step, {text: loss}], ...]}."""
-HELDOUT_SEGMENTS = 512  # largest number of segments of a text that such a look reads; of more, a seeded sample
-SUB_WORDS = ", sub-words"  # what the name of a loss ends with whose masks are of sub-words, not of whole words
 BASELINE_FILE = "baseline.json"  # in the directory of a fitted baseline, by which it is known
 COMBINED_FILE = "combined.json"  # likewise of a linear model on terms and on the states of an encoder
 DEV_SCORES = "dev.json"  # file of a fine-tuning: [[step, score on dev], ...] of its looks

@@ -32,8 +32,7 @@ STUDY = "study.json"
 PLAN = "plan.jsonl"
 DECISIONS = "decisions.json"
 RUNNING = "running"  # in the study's directory: a lock and a note for each job that runs
-# of a study's directory; 1: before test labels were sealed; 2: short runs were jobs; 3: acclimate 0.1; 4: no hashes
-FORMAT = 5
+FORMAT = 6  # of a study's directory
 # in a job's directory
 JOB = "job.json"
 RESULT = "result.json"

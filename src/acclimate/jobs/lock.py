@@ -8,7 +8,7 @@ jobs          name -> its label, the hash of its settings, the SHA-256 of its re
               it again ends) and of the small files beside it, such as its costs
 begun         name -> the same without a result, of jobs that failed or diverged
 outcome       file -> SHA-256 of what tables and pages are made of
-looks         file of the looks at a test set -> its size and SHA-256; later looks may follow. Earlier locks lack it
+looks         file of the looks at a test set -> its size and SHA-256; later looks may follow
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ LOCK = "study.lock.json"
 FORMAT = 2  # 1: acclimate 0.1
 USE = "use"  # in the directory of a race: the model to use, an encoder's checkpoint or the fitted baseline
 ENCODER = "encoder"  # there: the checkpoint of the best encoder on dev, if that is not the model to use
-FORMER_USE = "winner"  # the name of USE in version 0.2
 FITTED = "baseline"  # likewise: the fitted baseline, which needs no encoder
 # in the directory of a study: its prepared task, the same for each fold, its raw text, and in each of these its tokens
 DATA, FOLDS, CORPORA, TOKENS = "data", "folds", "corpora", "tokens"
@@ -34,7 +33,7 @@ OUTCOME = ".outcome.json"  # end of the names of the files that races/outcome.py
 
 def is_part_of_run(directory: Path) -> bool:
     """Return True if the directory holds a model that a race keeps, in the directory of its run."""
-    return directory.name in (USE, ENCODER, FITTED, FORMER_USE) and (directory / "race.json").is_file()
+    return directory.name in (USE, ENCODER, FITTED) and (directory / "race.json").is_file()
 
 
 def write_lock(out: Path, verb: str, recipe: Any) -> None:
@@ -45,7 +44,7 @@ def write_lock(out: Path, verb: str, recipe: Any) -> None:
     if not ranks.is_first():
         return
     check_results(out)
-    before = read_lock(out).get("looks", {}) if (out / LOCK).exists() else {}
+    before = read_lock(out)["looks"] if (out / LOCK).exists() else {}
     jobs, begun, versions, data = _jobs(out)
     lock = {
         "format": FORMAT,
@@ -102,7 +101,7 @@ def check_outcomes(out: Path) -> None:
     """
     if not (out / LOCK).exists():
         return
-    for name, expected in read_lock(out).get("outcome", {}).items():
+    for name, expected in read_lock(out)["outcome"].items():
         if (out / name).exists() and files.sha256_of(out / name) != expected:
             raise files.DamagedError(
                 f"{out / name} has changed since {LOCK} was written. Give the command of the study once more: it "
@@ -144,11 +143,11 @@ def differences(out: Path, *, weights: bool = True) -> list[str]:
     """
     lock = read_lock(out)
     sentences = []
-    for name, expected in [*lock["jobs"].items(), *lock.get("begun", {}).items()]:
+    for name, expected in [*lock["jobs"].items(), *lock["begun"].items()]:
         place = _job_directory(out, name)
         changed = [
             file
-            for file, content in expected.get("beside", {}).items()
+            for file, content in expected["beside"].items()
             if not (place / file).exists() or files.sha256_of(place / file) != content
         ]
         if "result" not in expected:
@@ -170,10 +169,10 @@ def differences(out: Path, *, weights: bool = True) -> list[str]:
         sentences += [f"{place.relative_to(out)}: {damage}" for place in _inputs(out) if (damage := _damage(place))]
         sentences += [
             f"{name}: looks at the test set that the lock has are gone or changed"
-            for name, about in lock.get("looks", {}).items()
+            for name, about in lock["looks"].items()
             if not _begins_with(out / name, about)
         ]
-    for name, content in lock.get("outcome", {}).items():
+    for name, content in lock["outcome"].items():
         if not (out / name).exists() or files.sha256_of(out / name) != content:
             sentences.append(f"{name}: is gone, or not the one that the lock has")
     return sentences
@@ -200,7 +199,7 @@ def _looks(out: Path) -> dict[str, Any]:
 
 def _study_directories(out: Path) -> Iterator[Path]:
     """Yield `out` and the directories in it, except for jobs, models that are handed over, and hidden ones."""
-    excluded_names = (DIRECTORY, RUNNING, USE, ENCODER, FITTED, FORMER_USE)
+    excluded_names = (DIRECTORY, RUNNING, USE, ENCODER, FITTED)
     for place, names, _ in os.walk(out):
         names[:] = sorted(name for name in names if name not in excluded_names and name[0] != ".")
         yield Path(place)

@@ -64,7 +64,6 @@ from acclimate.models.families import GatedPart
 from acclimate.models.gates import gate_shape, gated, heads_moved, masked_weights, output_columns, scale_gradients
 from acclimate.text.streams import evaluation_batches
 from acclimate.training.checkpoint import BEFORE
-from acclimate.training.looks import HeldOutLooks
 from acclimate.training.objective import VIEWS, MaskedLanguageLoss
 from acclimate.training.pieces import Piece
 
@@ -217,7 +216,7 @@ class DgaLoss(MaskedLanguageLoss):
         return super().flops(batch) + more * training_flops(self.model, batch.lengths, predicted=0)
 
 
-def adapt(recipe: DgaRecipe, out: Path, *, watch: Watch = unwatched, looks: HeldOutLooks | None = None) -> Checkpoint:
+def adapt(recipe: DgaRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
     """Compute importance, then train; writes `out/checkpoint`, `out/importance.json` and `out/heads.json`. A run that
     was stopped goes on, one that ended is returned as it is.
 
@@ -239,7 +238,7 @@ def adapt(recipe: DgaRecipe, out: Path, *, watch: Watch = unwatched, looks: Held
             knowledge=recipe.knowledge,
         )
 
-    checkpoint = adapt_with(recipe, out, objective, watch=watch, looks=looks)
+    checkpoint = adapt_with(recipe, out, objective, watch=watch)
     if ranks.is_first() and not (out / HEADS).exists():
         importance = torch.tensor(files.read_record(out / IMPORTANCE)["heads"]) if "heads" in recipe.parts else None
         before, after = (load_masked_language_model(model) for model in (recipe.model, checkpoint.path))

@@ -54,7 +54,6 @@ from acclimate.methods.recipes.distil import DistilledText, DistilRecipe
 from acclimate.models.configuration import longest_input
 from acclimate.models.encoder import training_flops, word_embeddings
 from acclimate.training.kernels import block_diagonal
-from acclimate.training.looks import HeldOutLooks
 from acclimate.training.objective import MaskedLanguageLoss, Objective
 from acclimate.training.pieces import Piece
 
@@ -188,9 +187,7 @@ def embedded_as(model: PreTrainedModel, vector_D: Tensor, where_LW: Tensor) -> I
         hook.remove()
 
 
-def adapt(
-    recipe: DistilRecipe, out: Path, *, watch: Watch = unwatched, looks: HeldOutLooks | None = None
-) -> Checkpoint:
+def adapt(recipe: DistilRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
     """Train and write `out/checkpoint`, as `mlm.adapt` does.
 
     Raises ValueError as that does, and where the model has no position for a distillation token behind rows of
@@ -204,11 +201,11 @@ def adapt(
         return DistillationToken(start.model, teacher, text=recipe.text, weight=recipe.weight, seed=recipe.plan.seed)
 
     if recipe.teacher == "kd":
-        return mlm.adapt_with(recipe, out, objective, watch=watch, looks=looks)
+        return mlm.adapt_with(recipe, out, objective, watch=watch)
     most = longest_input(recipe.model) if recipe.model else None
     if most and recipe.max_tokens >= most:
         raise ValueError(
             f"{recipe.model} reads {most} tokens at once, too few for {recipe.max_tokens} and a distillation token. "
             f"Set max_tokens to at most {most - 1}"
         )
-    return mlm.adapt_with(recipe, out, objective, mark=with_distillation_token, watch=watch, looks=looks)
+    return mlm.adapt_with(recipe, out, objective, mark=with_distillation_token, watch=watch)

@@ -10,8 +10,6 @@ and then falls. The preset "papers" has BLURB's settings (Gu et al., 2021, secti
     tagged words        of the cross entropy of the tag at a word's first piece (Devlin et al., section 5.3)
     ends of answers     of the cross entropy of the token at which the answer begins or ends (section 4.2)
 
-and, with `smart`, the smoothness of Jiang et al. (2020) beside it (methods/adversarial.py).
-
 Readings
   How often to look at dev is not stated: `looks` times, evenly spaced, the last one at the end; the earliest best wins.
   Where dev is larger than train by a third, "robust" looks at a sample of it (`dev_sample`), so that looks cost less.
@@ -45,8 +43,7 @@ Readings
   head_rate is not in the papers: a small encoder with few rows needs it (docs/methods/finetune.md).
   A CRF (models/task_layers.py) starts with transitions of 0 and learns them at tag_transitions_rate times the plan's
   rate: Adam moves a weight by about the rate in a step, too little for transitions. It is trained on rows, and predicts
-  whole sentences: a window has no score for a start or end that is not the sentence's. tag_transitions = "scheme" bars
-  transitions when a CRF predicts, not when it learns.
+  whole sentences: a window has no score for a start or end that is not the sentence's.
   With tag_scheme, training tags are written in that scheme, and predictions are converted to the task's scheme before
   they are scored. In IO, entities of one type that touch become one, and stay one.
 Deviations
@@ -88,8 +85,6 @@ from acclimate.core.types import (
     unwatched,
 )
 from acclimate.methods import probe
-from acclimate.methods.adversarial import SmartLoss
-from acclimate.methods.perturbation import with_noise
 from acclimate.methods.recipes.finetune import (
     PAPERS,  # noqa: F401  users find it here
     FinetuneRecipe,
@@ -99,7 +94,6 @@ from acclimate.methods.recipes.finetune import (
 )
 from acclimate.methods.task_loss import (
     TaskLoss,
-    allowed_transitions,
     convert_tags,
     learnable,
     merged,
@@ -407,27 +401,13 @@ class Tuning:
         )
 
     def objective(self) -> Objective:
-        """Return the loss that is minimised: L_task, with SMART L_task + lambda_s l_s."""
-        recipe, layers = self.recipe, self.model.config.num_hidden_layers
-        decay = recipe.layer_decay or (DECAY if layers >= DEEP else 1.0)
-        if not recipe.smart:
-            return TaskLoss(self.model, head_rate=self.head_rate, layer_decay=decay)
-        return SmartLoss(
-            self.model,
-            weight=recipe.smart,
-            step=recipe.smart_step,
-            noise=recipe.smart_noise,
-            radius=recipe.smart_radius,
-            ascents=recipe.smart_ascents,
-            head_rate=self.head_rate,
-            layer_decay=decay,
-        )
+        """Return the loss that is minimised."""
+        decay = self.recipe.layer_decay or (DECAY if self.model.config.num_hidden_layers >= DEEP else 1.0)
+        return TaskLoss(self.model, head_rate=self.head_rate, layer_decay=decay)
 
     def stream(self) -> Stream:
         """Return the batch of each step."""
-        seed = self.plan.seed
-        rows = rows_stream(self.rows, batch=self.plan.batch, seed=seed)
-        return (lambda step: with_noise(rows(step), seed=seed, step=step)) if self.recipe.smart else rows
+        return rows_stream(self.rows, batch=self.plan.batch, seed=self.plan.seed)
 
     def look(self, dev: LabelledRows, precision: Precision = "float32") -> Look:
         """Return the look at dev, or at a part of it, of the present weights, with adapters as they are once they are
@@ -540,7 +520,6 @@ def _loaded(
         pooling=pooling,
         sequence_layer=recipe.sequence_layer,
         layer=recipe.tag_layer,
-        transitions=recipe.tag_transitions,
         transitions_rate=recipe.tag_transitions_rate,
     )
 
@@ -555,9 +534,7 @@ def _inputs(recipe: FinetuneRecipe) -> tuple[Prepared, dict[str, str]]:
 
 
 def check_task(recipe: FinetuneRecipe, task: Prepared) -> None:
-    """Raises ValueError where the task's texts are longer than the model can take, or its tags are of no scheme that a
-    CRF's transitions could follow; the model's config and the task's labels suffice to say so.
-    """
+    """Raises ValueError where the task's texts are longer than the model can take, by the model's config."""
     longest = longest_input(recipe.model)
     if longest is not None and task.max_tokens > longest:
         raise ValueError(
@@ -566,8 +543,6 @@ def check_task(recipe: FinetuneRecipe, task: Prepared) -> None:
         )
     if recipe.lora_rank:
         require_peft()
-    if recipe.tag_transitions == "scheme":
-        allowed_transitions(trained_labels(task, recipe.tag_scheme))
 
 
 def test_ensemble(checkpoints: Sequence[Checkpoint], task: Prepared, *, by: str, watch: Watch) -> dict[str, Any]:

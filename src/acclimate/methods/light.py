@@ -48,7 +48,6 @@ from acclimate.models.encoder import weights_by_part, word_embeddings
 from acclimate.models.heads import has_sparse_head
 from acclimate.models.light import adapters_of, add_adapters, add_prompt, prompt_ids
 from acclimate.models.loading import drawn_weights
-from acclimate.training.looks import HeldOutLooks
 from acclimate.training.objective import MaskedLanguageLoss
 
 if TYPE_CHECKING:
@@ -108,7 +107,7 @@ class LightLoss(MaskedLanguageLoss):
         return super().flops(batch) - 2.0 * (body * len(batch.ids) + head * predicted)
 
 
-def adapt(recipe: LightRecipe, out: Path, *, watch: Watch = unwatched, looks: HeldOutLooks | None = None) -> Checkpoint:
+def adapt(recipe: LightRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
     """Train and write `out/checkpoint`; a run that was stopped goes on, one that ended is returned as it is.
 
     Raises ValueError where the corpus has no text, or the model cannot be loaded, is of a family whose places for
@@ -126,7 +125,7 @@ def adapt(recipe: LightRecipe, out: Path, *, watch: Watch = unwatched, looks: He
             return LightLoss(start.model)
         return LightLoss(start.model, prompt_ids(start.tokenizer), prompt_rate=recipe.prompt_rate / recipe.plan.rate)
 
-    checkpoint = adapt_with(recipe, out, objective, ready=ready, watch=watch, looks=looks)
+    checkpoint = adapt_with(recipe, out, objective, ready=ready, watch=watch)
     if recipe.kind == "adapter":
         note = "transformers alone loads this checkpoint without its adapters"
         watch(Progress("adapt", 0, 0, "steps", {"note": note}))

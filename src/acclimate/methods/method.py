@@ -143,7 +143,6 @@ class Method:
         encoder      the function that a race runs in place of an `adapt` that also fine-tunes; None: `adapt`
         raced        the recipe as its job in a race has it, without what the race decides
         first        work before it that contestants share; None: none
-        looks_at_heldout  True if `adapt` takes `looks`, losses on held-out text to measure while it trains
         moves        True if the race measures how far word embeddings moved
         curves       term of its loss -> (title, unit) of the curve that pages draw of it
         modelling    term of its loss that is masked language modelling of the corpus
@@ -167,7 +166,6 @@ class Method:
     encoder: Callable[..., Checkpoint] | None = None
     raced: Callable[[Any], Any] = _keep_recipe
     first: First | None = None
-    looks_at_heldout: bool = False
     moves: bool = False
     curves: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     modelling: str = "mlm"

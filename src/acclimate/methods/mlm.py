@@ -40,7 +40,6 @@ from acclimate.text.segments import segments
 from acclimate.text.streams import MASKED_WORDS, evaluation_batches, masked_stream
 from acclimate.text.tokens import Tokens
 from acclimate.training.checkpoint import finish
-from acclimate.training.looks import HeldOutLooks, LossPath
 from acclimate.training.objective import MaskedLanguageLoss, Objective, measure
 from acclimate.training.plan import Plan
 from acclimate.training.run import finished, run, write_checkpoint
@@ -51,14 +50,12 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
-def adapt(recipe: MlmRecipe, out: Path, *, watch: Watch = unwatched, looks: HeldOutLooks | None = None) -> Checkpoint:
+def adapt(recipe: MlmRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
     """Train and write `out/checkpoint`; a run that was stopped goes on, one that ended is returned as it is.
-
-    looks: losses on held-out text that are measured while it trains, and written to `out/heldout.json`
 
     Raises ValueError where the corpus has no text or the model cannot be loaded.
     """
-    return adapt_with(recipe, out, lambda start: MaskedLanguageLoss(start.model), watch=watch, looks=looks)
+    return adapt_with(recipe, out, lambda start: MaskedLanguageLoss(start.model), watch=watch)
 
 
 @dataclass(frozen=True)
@@ -78,7 +75,6 @@ def adapt_with(
     ready: Callable[[PreTrainedModel, PreTrainedTokenizerBase], PreTrainedTokenizerBase] | None = None,
     mark: Callable[[Batch], Batch] | None = None,
     watch: Watch = unwatched,
-    looks: HeldOutLooks | None = None,
 ) -> Checkpoint:
     """As `adapt`, with another loss on the masked batches.
 
@@ -94,12 +90,8 @@ def adapt_with(
     if checkpoint := finished(out, recipe, sources, extends=recipe.epochs == 0):
         return checkpoint
     model, tokenizer = load_adapted(recipe, watch), load_tokenizer(recipe.model)
-    path = None if looks is None else LossPath(looks, model, tokenizer, out=out, watch=watch)
-    if path:  # at the model as it is, before it gets weights
-        path.begin()
     if ready is not None:
         tokenizer = ready(model, tokenizer)
-        path = None if looks is None else LossPath(looks, model, tokenizer, out=out, watch=watch)
     require_room(model, recipe.max_tokens)
     tokens = ranks.first_then_all(lambda: corpus.tokens(tokenizer, watch=watch))
     if recipe.whole_words and (note := pieces_note(corpus)):
@@ -107,8 +99,7 @@ def adapt_with(
     masked, plan = masked_run(tokens, recipe)
     stream = masked if mark is None else lambda step: mark(masked(step))
     trained = objective(RunStart(model, tokenizer, tokens))
-    looked = path.look_steps(plan.steps) if path else ()
-    run(trained, stream, plan, out, stage="adapt", watch=watch, after=path, looks=looked)
+    run(trained, stream, plan, out, stage="adapt", watch=watch)
     checkpoint = write_checkpoint(out, model, tokenizer, recipe, sources)
     finish(out)
     return checkpoint
@@ -180,13 +171,12 @@ class HeldOutLoss(NamedTuple):
     """L_MLM on held-out text.
 
     loss    nats a predicted sub-word: models with different vocabularies predict different sub-words
-    a_word  nats a predicted word, with all its sub-words, which models with different vocabularies have in common; None
-            where sub-words are masked one by one
+    a_word  nats a predicted word, with all its sub-words, which models with different vocabularies have in common
     head    True if the checkpoint has a language modelling head; one without gets a random one, and is at chance
     """
 
     loss: float
-    a_word: float | None
+    a_word: float
     head: bool
 
 
@@ -196,15 +186,13 @@ def heldout_loss(
     *,
     max_tokens: int,
     masking: float = 0.15,
-    whole_words: bool = True,
     most: int = 2000,
     watch: Watch = unwatched,
 ) -> HeldOutLoss:
-    """Return L_MLM on held-out text. Masks are fixed by a seed: all models of one vocabulary get the same, whatever
-    their recipes masked, so that recipes can be compared.
+    """Return L_MLM on held-out text with whole words masked. Masks are fixed by a seed: all models of one vocabulary
+    get the same, whatever their recipes masked, so that recipes can be compared.
 
-    whole_words  True: words are masked whole; False: sub-words are masked one by one, which are easier to predict
-    most         largest number of segments; of a longer corpus a seeded sample
+    most  largest number of segments; of a longer corpus a seeded sample
 
     Raises ValueError if a prompt of the model does not fit behind `max_tokens`.
     """
@@ -212,13 +200,11 @@ def heldout_loss(
     require_room(loaded, max_tokens)
     tokens: Tokens = Corpus(corpus).tokens(load_tokenizer(model), watch=watch)
     batches = evaluation_batches(
-        tokens, batch=64, longest=max_tokens, seed=0, rate=masking, whole_words=whole_words, segments_at_most=most
+        tokens, batch=64, longest=max_tokens, seed=0, rate=masking, whole_words=True, segments_at_most=most
     )
     followed = counted(batches, watch, "held-out loss", total=len(batches), unit="batches", every=1)
     objective = MaskedLanguageLoss(loaded)
     loss = measure(objective, followed)["mlm"]
-    a_word = None
-    if whole_words:
-        predicted = sum(objective.counts(batch)["mlm"] for batch in batches)
-        a_word = loss * predicted / sum(int(batch.rows[MASKED_WORDS].sum()) for batch in batches)
+    predicted = sum(objective.counts(batch)["mlm"] for batch in batches)
+    a_word = loss * predicted / sum(int(batch.rows[MASKED_WORDS].sum()) for batch in batches)
     return HeldOutLoss(loss, a_word, not head_drawn(loaded))

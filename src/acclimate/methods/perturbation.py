@@ -1,4 +1,4 @@
-"""The adversary: the small change of an encoder's input that changes the model's output most (ALUM, SMART).
+"""The adversary: the small change of an encoder's input that changes the model's output most (ALUM).
 
 Liu et al. (2020), "Adversarial Training for Large Neural Language Models" (ALUM), Algorithm 1, lines 3 to 7; Jiang et
 al. (2020), "SMART: Robust and Efficient Fine-Tuning for Pre-trained Natural Language Models through Principled
@@ -23,15 +23,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from acclimate.core.settings import check_ranges
-from acclimate.core.types import Batch
 from acclimate.methods.recipes.adversarial import Ascents, NoiseScale, Radius, SearchReading, StepSize
 from acclimate.models.encoder import encoder_of, family
 from acclimate.models.heads import rows_of
@@ -43,7 +41,6 @@ if TYPE_CHECKING:
 
 Distance = Callable[[Tensor, Tensor], Tensor]  # (f(x), f(x + delta)) -> a sum over the piece
 
-NOISE = "noise"  # of `Batch.rows`: a number a row, by which a row that recurs gets other noise each time
 RADIUS: dict[SearchReading, float] = {"paper": 1e-5, "released": 1.0}
 ABOVE_0 = 1e-6  # the released code adds it to a divisor
 LOW_32_BITS = 2**32 - 1
@@ -71,7 +68,7 @@ class Perturbation:
             if device().type == "mps":
                 raise ValueError(
                     "the search for an adversary repeats dropout, which is not possible on ACCLIMATE_DEVICE=mps. Set "
-                    "ACCLIMATE_DEVICE=cpu, or leave adversarial training (ALUM, SMART) out"
+                    "ACCLIMATE_DEVICE=cpu, or leave adversarial training out"
                 )
             words: Any = model.get_input_embeddings()
             place: nn.Module = words
@@ -168,16 +165,14 @@ def row_of_tokens(piece: Mapping[str, Tensor]) -> Tensor:
 def gaussian(piece: Mapping[str, Tensor], width: int) -> Tensor:
     """(L, W, D) float32 numbers from N(0, 1); 0 at padding.
 
-    They are a function of the row (its tokens, and its NOISE where it has one), of the token's place in it and of the
-    number's place in the token, so a row gets the same noise however a step is cut and laid out.
+    They are a function of the row's tokens, of the token's place in it and of the number's place in the token, so a
+    row gets the same noise however a step is cut and laid out.
     """
     ids_LW, rows_LW = piece["input_ids"], row_of_tokens(piece)
     there_LW = rows_LW < rows_in(piece)
     places_LW = piece.get("position_ids", torch.arange(ids_LW.shape[1], device=ids_LW.device).expand_as(ids_LW))
     tokens_LW = _mixed(_mixed(ids_LW) ^ places_LW) * there_LW
     key_R = ids_LW.new_zeros(rows_in(piece) + 1).index_add(0, rows_LW.flatten(), tokens_LW.flatten())
-    if NOISE in piece:
-        key_R[:-1] += piece[NOISE]
     key_LW = _mixed(_mixed(key_R)[rows_LW] ^ places_LW)
     pairs_P = torch.arange(2 * ((width + 1) // 2), device=ids_LW.device).view(2, -1)
     first_LWP, second_LWP = (_uniform(key_LW[..., None] ^ _mixed(pairs)) for pairs in pairs_P)
@@ -185,12 +180,6 @@ def gaussian(piece: Mapping[str, Tensor], width: int) -> Tensor:
     length_LWP, angle_LWP = (-2 * first_LWP.log()).sqrt(), 2 * torch.pi * second_LWP
     both_LWD = torch.cat([length_LWP * angle_LWP.cos(), length_LWP * angle_LWP.sin()], dim=-1)
     return both_LWD[..., :width] * there_LW[..., None]
-
-
-def with_noise(batch: Batch, *, seed: int, step: int) -> Batch:
-    """Return the step's batch with NOISE, for rows that are the same in each epoch (masked rows are not)."""
-    drawn_B = np.random.default_rng([seed, step]).integers(LOW_32_BITS, size=len(batch))
-    return replace(batch, rows={**batch.rows, NOISE: drawn_B})
 
 
 def symmetric(logits: Tensor, others: Tensor) -> Tensor:

@@ -312,7 +312,7 @@ def states_of(
     }
     pieces = pieces_to_read(encoder, rows.lengths)
     keep_some_freed_memory()
-    with arithmetic(Plan(precision=precision), where, frozen=len(pieces) > 1):
+    with arithmetic(Plan(precision=precision), where):
         for layout in counted(pieces, watch, "probe", total=len(pieces), unit="batches", every=1):
             piece = pad(rows, layout, where)
             outputs = output_by_row(encoder, piece, read="first" if {*read_outs} <= {"first", "pooler"} else "all")

@@ -39,7 +39,6 @@ from acclimate.methods.dga import contrast
 from acclimate.methods.domain import check_passes_differ, hidden_states, masked_pass, row_means, unmasked
 from acclimate.methods.recipes.sequence_contrast import SequenceContrastRecipe
 from acclimate.models.encoder import training_flops
-from acclimate.training.looks import HeldOutLooks
 from acclimate.training.objective import VIEWS, MaskedLanguageLoss, Objective
 from acclimate.training.pieces import Piece
 
@@ -121,9 +120,7 @@ def predicted_means(hidden_LWD: Tensor, piece: Piece) -> Tensor:
 CONTRASTS: dict[str, type[SequenceContrast]] = {"simcse": SimCse, "infoword": InfoWord}
 
 
-def adapt(
-    recipe: SequenceContrastRecipe, out: Path, *, watch: Watch = unwatched, looks: HeldOutLooks | None = None
-) -> Checkpoint:
+def adapt(recipe: SequenceContrastRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
     """Train and write `out/checkpoint`, as `mlm.adapt` does.
 
     Raises ValueError as that does, and where the model has no dropout and SimCSE's two passes would be the same.
@@ -134,4 +131,4 @@ def adapt(
             check_passes_differ(start.model)
         return CONTRASTS[recipe.contrast](start.model, temperature=recipe.temperature, weight=recipe.weight)
 
-    return mlm.adapt_with(recipe, out, objective, watch=watch, looks=looks)
+    return mlm.adapt_with(recipe, out, objective, watch=watch)

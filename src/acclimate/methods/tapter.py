@@ -68,8 +68,6 @@ from acclimate.text.vectors.skipgram import Skipgram
 from acclimate.text.vectors.vectors import open_vectors, train_vectors
 from acclimate.text.words import ENGLISH
 from acclimate.training.checkpoint import finish
-from acclimate.training.looks import HeldOutLooks, LossPath
-from acclimate.training.loop import Step
 from acclimate.training.objective import MaskedLanguageLoss, Objective
 from acclimate.training.pieces import Piece
 from acclimate.training.run import LossCurve, finished, run, write_checkpoint
@@ -197,13 +195,9 @@ class TapterLoss(Objective):
         return self.language.flops(batch) + 6.0 * self.linear.weight.numel() * distinct
 
 
-def adapt(
-    recipe: TapterRecipe, out: Path, *, watch: Watch = unwatched, looks: HeldOutLooks | None = None
-) -> Checkpoint:
+def adapt(recipe: TapterRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
     """Train vectors and model; writes `out/checkpoint`, `out/curve.json`, `out/regularised.json`, and the vectors to
     `out/vectors`. A run that was stopped goes on, one that ended is returned as it is.
-
-    looks: as of `mlm.adapt`
 
     Raises ValueError where a corpus has no text, or the model or the vectors cannot be loaded.
     """
@@ -258,16 +252,6 @@ def adapt(
         heldout = [mark(batch) for batch in batches]
     curve = LossCurve(objective, heldout, plan, recipe.looks, out)
     curve.begin()
-    path = None if looks is None else LossPath(looks, model, tokenizer, out=out, watch=watch)
-    if path:
-        path.begin()
-
-    looked = path.look_steps(plan.steps) if path else set()
-
-    def measure(step: Step) -> dict[str, float]:
-        terms = curve(step) if step.number in curve.steps else {}
-        return {**terms, **(path(step) if path and step.number in looked else {})}
-
     run(
         objective,
         lambda step: mark(masked(step)),
@@ -275,8 +259,8 @@ def adapt(
         out,
         stage="adapt",
         watch=watch,
-        after=measure,
-        looks={*curve.steps, *looked},
+        after=curve,
+        looks=curve.steps,
     )
     curve.write()
     if (out / VECTORS).is_dir():

@@ -32,19 +32,17 @@ from acclimate.models.classifier import ENDS, SPAN, TOKENS, classifier_kind
 from acclimate.models.encoder import training_flops, weights_by_part
 from acclimate.models.heads import Read, keeps_rows_apart, output_by_row, rows_of
 from acclimate.models.scale import output_layer
-from acclimate.models.task_layers import ConditionalRandomField, crf_of, layer_of, reads_first, transitions_of
+from acclimate.models.task_layers import ConditionalRandomField, crf_of, layer_of, reads_first
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.rows import EDGES, word_values
 from acclimate.tasks.spans import best_answers
 from acclimate.tasks.tags import (
     LETTERS,
-    OUTSIDE,
     all_tags,
     converted,
     entities,
     fallback,
     joined_tags,
-    may_follow,
     scheme_of,
 )
 from acclimate.tasks.thresholds import labels_above
@@ -243,7 +241,7 @@ def predictions_of(
     if kind == SPAN:
         return [*best_answers(outputs, rows, texts)]
     names = [*labels, fallback(labels)]  # the last one is for -1, a word without a piece
-    sentences = word_values(outputs, rows) if crf is None else _sequences(model, crf, outputs, rows, labels)
+    sentences = word_values(outputs, rows) if crf is None else _sequences(model, crf, outputs, rows)
     return [tuple(names[code] for code in codes) for codes in sentences]
 
 
@@ -311,7 +309,7 @@ def _outputs(
     model.train(False)
     pieces = pieces_to_read(model, rows.lengths)
     keep_some_freed_memory()
-    with kernels(Plan(), where, frozen=len(pieces) > 1):
+    with kernels(Plan(), where):
         for piece in counted(pieces, watch, "test", total=len(pieces), unit="batches", every=1):
             padded = pad(rows, piece, where)
             logits = outputs_of(model, padded)
@@ -335,14 +333,12 @@ def pieces_to_read(model: PreTrainedModel, lengths: np.ndarray) -> list[Layout]:
 
 
 def _sequences(
-    model: PreTrainedModel, crf: ConditionalRandomField, outputs_NC: np.ndarray, rows: Batch, labels: Sequence[str]
+    model: PreTrainedModel, crf: ConditionalRandomField, outputs_NC: np.ndarray, rows: Batch
 ) -> list[np.ndarray]:
     """Return the tags of each example's words, of all its rows; -1 for a word of which the tokenizer leaves no piece.
 
     outputs_NC  float32, the linear layer's outputs for each token
     """
-    barred = transitions_of(model.config) == "scheme"
-    allowed = allowed_transitions(labels).to(model.device) if barred else None
     sentences = word_values(np.arange(len(outputs_NC)), rows)  # the place of each word's first piece
     present = [tokens != -1 for tokens in sentences]
     lengths = np.array([int(words.sum()) for words in present])
@@ -352,28 +348,10 @@ def _sequences(
             emissions_BWC[row, : lengths[number]] = outputs_NC[sentences[number][present[number]]]
         emissions = torch.from_numpy(emissions_BWC).to(model.device)
         counts = torch.from_numpy(lengths[layout.rows_R]).to(model.device)
-        tags_BW = crf.most_probable(emissions, counts, allowed).cpu().numpy()
+        tags_BW = crf.most_probable(emissions, counts).cpu().numpy()
         for row, number in enumerate(layout.rows_R):
             sentences[number][present[number]] = tags_BW[row, : lengths[number]]
     return sentences
-
-
-def allowed_transitions(labels: Sequence[str]) -> Tensor:
-    """(C + 1, C + 1) bool, [from, to]: True if the tag `to` may follow the tag `from` in their scheme. The last index
-    stands for what is before and after the sentence.
-
-    Raises ValueError for labels that are tags of no scheme, or of which no sequence is allowed.
-    """
-    scheme = None if any(len(joined_tags(label)) > 1 for label in labels) else scheme_of(labels)
-    if scheme is None:
-        raise ValueError(
-            f"the tags {', '.join(labels)} are of no scheme that names entities (BIO, IO, IOBES, BIOUL), or joint, so "
-            f"nothing says which may follow which. Leave tag_transitions out"
-        )
-    if OUTSIDE not in labels:
-        raise ValueError(f"there is no tag O among {', '.join(labels)}. Leave tag_transitions out")
-    names = [*labels, OUTSIDE]
-    return torch.tensor([[may_follow(before, tag, scheme) for tag in names] for before in names])
 
 
 def trained_labels(task: Prepared, tagging: Tagging) -> tuple[str, ...]:

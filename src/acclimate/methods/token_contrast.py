@@ -53,7 +53,6 @@ from acclimate.methods.domain import Frozen, masked_pass, row_states, unmasked
 from acclimate.methods.recipes.token_contrast import TokenContrastRecipe
 from acclimate.models.encoder import encoder_of, training_flops
 from acclimate.models.heads import ends_and_masked_logits, inputs_of
-from acclimate.training.looks import HeldOutLooks
 from acclimate.training.objective import VIEWS, MaskedLanguageLoss, Objective, masked_cross_entropy
 from acclimate.training.pieces import Piece
 
@@ -191,9 +190,7 @@ def unit(states: Tensor) -> Tensor:
     return nn.functional.normalize(states.float(), dim=-1)
 
 
-def adapt(
-    recipe: TokenContrastRecipe, out: Path, *, watch: Watch = unwatched, looks: HeldOutLooks | None = None
-) -> Checkpoint:
+def adapt(recipe: TokenContrastRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
     """Train and write `out/checkpoint`, as `mlm.adapt` does, without TaCL's teacher. Raises ValueError as that does."""
     temperature = TEMPERATURES[recipe.contrast] if recipe.temperature is None else recipe.temperature
 
@@ -206,6 +203,6 @@ def adapt(
         return TokenAlignment(start.model, temperature=temperature, negatives=recipe.negatives, weight=recipe.weight)
 
     if recipe.contrast == "tacl":
-        return mlm.adapt_with(recipe, out, aware, watch=watch, looks=looks)
+        return mlm.adapt_with(recipe, out, aware, watch=watch)
     mark = partial(with_anchors, anchors=recipe.anchors, window=recipe.window, seed=recipe.plan.seed)
-    return mlm.adapt_with(recipe, out, alignment, mark=mark, watch=watch, looks=looks)
+    return mlm.adapt_with(recipe, out, alignment, mark=mark, watch=watch)

@@ -25,7 +25,7 @@ from torch import nn
 
 from acclimate.core.randomness import seeded
 from acclimate.models.dropout import set_dropout
-from acclimate.models.formats import OutputLayer, Pooling, SequenceLayer, Transitions
+from acclimate.models.formats import OutputLayer, Pooling, SequenceLayer
 from acclimate.models.loading import configuration, load_weights, reading
 from acclimate.models.task_layers import (
     ENDING,
@@ -77,7 +77,6 @@ def load_classifier(
     pooling: Pooling = "pooler",
     sequence_layer: SequenceLayer = "linear",
     layer: OutputLayer = "linear",
-    transitions: Transitions = "any",
     transitions_rate: float = 1.0,
 ) -> PreTrainedModel:
     """Return an encoder with a fresh head for these labels, in float32 and evaluation mode; a score has one output, a
@@ -91,7 +90,7 @@ def load_classifier(
              untouched model would start with a trained layer that its adapted rivals lack. "kept" takes the
              checkpoint's where it has one.
     pooling, sequence_layer: what the head reads of a text (models/task_layers.py)
-    layer, transitions, transitions_rate: of a tagger (models/task_layers.py)
+    layer, transitions_rate: of a tagger (models/task_layers.py)
     dropout  the head's, before its output layer; a dropout of None leaves what the checkpoint says
 
     Torch's generator is left as it was found.
@@ -117,7 +116,7 @@ def load_classifier(
         config.label2id = {label: index for index, label in enumerate(outputs)}
         config.problem_type = PROBLEM_TYPES.get(kind)  # whatever task the checkpoint was trained on before
         set_pooling(config, pooling, sequence_layer)
-        set_layer(config, layer, transitions, transitions_rate)
+        set_layer(config, layer, transitions_rate)
         set_dropout(config, attention=attention_dropout, hidden=hidden_dropout, head=dropout)
         with seeded(seed):
             untrained = auto.from_config(config, dtype=torch.float32)
@@ -264,7 +263,6 @@ def load_with_head(
     pooling: Pooling = "pooler",
     sequence_layer: SequenceLayer = "linear",
     layer: OutputLayer = "linear",
-    transitions: Transitions = "any",
     transitions_rate: float = 1.0,
 ) -> PreTrainedModel:
     """Return a fine-tuned checkpoint as it is, in float32 and evaluation mode.
@@ -283,7 +281,7 @@ def load_with_head(
                 f"was fine-tuned for the same, labels in the same order"
             )
         config.problem_type = PROBLEM_TYPES.get(kind)  # with one output and no problem stated it is a regression
-        set_layer(config, layer, transitions, transitions_rate)
+        set_layer(config, layer, transitions_rate)
         set_dropout(config, attention=attention_dropout, hidden=hidden_dropout, head=dropout)
 
     return load_finetuned(model, ready=ready)

@@ -36,7 +36,6 @@ OF_MENTIONS: tuple[Pooling, ...] = ("mentions", "mentions-mean", "starts")  # re
 OF_PLACES: tuple[Pooling, ...] = (*OF_MENTIONS, "pair")  # and where two texts stand
 SequenceLayer = Literal["linear", "bilstm", "mlp"]
 OutputLayer = Literal["linear", "bilstm", "crf", "bilstm-crf"]
-Transitions = Literal["any", "scheme"]  # what a CRF may predict: any tag after any, or what the tags' scheme allows
 CRF_LAYERS: tuple[OutputLayer, ...] = ("crf", "bilstm-crf")
 # field of a config -> its value in transformers' classes; any other value is ours
 _OWN_FIELDS: dict[str, Any] = {

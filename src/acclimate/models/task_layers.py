@@ -34,8 +34,8 @@ bilstm-crf   both (Lample et al., 2016; Huang et al., 2015)
 A class is made for each family as transformers makes its classes: below the family's base class, with the encoder under
 the family's name, but AutoModel refuses its checkpoints (models/formats.py); `classifier.load_finetuned` loads them.
 In config.json a classifier is `<Family>ForPooledStates`, with `text_pooling` and `sequence_layer`; a tagger is
-`<Family>ForTagSequences`, with `tag_layer`, and with a CRF also `tag_transitions`, if it predicts only sequences of its
-tags' scheme, and `tag_transitions_rate`. LSTM and CRF are float32 under autocast too.
+`<Family>ForTagSequences`, with `tag_layer`, and with a CRF also `tag_transitions_rate`. LSTM and CRF are float32 under
+autocast too.
 
 Shape suffixes: B rows, T tokens of the longest, D hidden, C labels or tags, W words of the longest (words first, then
 padding), 2 mentions or texts.
@@ -59,7 +59,6 @@ from acclimate.models.formats import (
     OutputLayer,
     Pooling,
     SequenceLayer,
-    Transitions,
     times_hidden,
 )
 
@@ -247,7 +246,7 @@ PooledClassifiers = FamilyClasses(_class_for)
 
 ENDING = "ForTagSequences"  # how the names of the classes end
 # of config.json, and what they are where they are missing
-_TAGGER_FIELDS: dict[str, Any] = {"tag_layer": "linear", "tag_transitions": "any", "tag_transitions_rate": 1.0}
+_TAGGER_FIELDS: dict[str, Any] = {"tag_layer": "linear", "tag_transitions_rate": 1.0}
 
 
 def layer_of(config: PreTrainedConfig) -> OutputLayer:
@@ -256,29 +255,21 @@ def layer_of(config: PreTrainedConfig) -> OutputLayer:
     return layer
 
 
-def transitions_of(config: PreTrainedConfig) -> Transitions:
-    transitions: Transitions = getattr(config, "tag_transitions", "any")
-    return transitions
-
-
 def transitions_rate_of(config: PreTrainedConfig) -> float:
     return float(getattr(config, "tag_transitions_rate", 1.0))
 
 
-def set_layer(
-    config: PreTrainedConfig, layer: OutputLayer, transitions: Transitions = "any", transitions_rate: float = 1.0
-) -> None:
-    """State in a config, in place, which layer its tagger has, what it may predict, and how fast a CRF learns.
+def set_layer(config: PreTrainedConfig, layer: OutputLayer, transitions_rate: float = 1.0) -> None:
+    """State in a config, in place, which layer its tagger has, and how fast a CRF learns.
 
-    Raises ValueError for settings of a CRF if the layer has none.
+    Raises ValueError for a rate of a CRF if the layer has none.
     """
-    for name, value, without in (("transitions", transitions, "any"), ("transitions_rate", transitions_rate, 1.0)):
-        if value != without and layer not in CRF_LAYERS:
-            raise ValueError(
-                f"{name}={value!r} is for a CRF, but the layer is '{layer}', which predicts the tag of each word "
-                f"apart. Take one of {', '.join(CRF_LAYERS)}, or leave {name} out"
-            )
-    for (field, missing), setting in zip(_TAGGER_FIELDS.items(), (layer, transitions, transitions_rate), strict=True):
+    if transitions_rate != 1.0 and layer not in CRF_LAYERS:
+        raise ValueError(
+            f"transitions_rate={transitions_rate!r} is for a CRF, but the layer is '{layer}', which predicts the tag "
+            f"of each word apart. Take one of {', '.join(CRF_LAYERS)}, or leave transitions_rate out"
+        )
+    for (field, missing), setting in zip(_TAGGER_FIELDS.items(), (layer, transitions_rate), strict=True):
         if setting != missing:
             setattr(config, field, setting)
         elif hasattr(config, field):
@@ -396,11 +387,11 @@ class ConditionalRandomField(nn.Module):
         return torch.where(lengths_B > 0, score_B - every_B, 0.0)
 
     @torch.no_grad()
-    def marginals(self, emissions_BWC: Tensor, lengths_B: Tensor, allowed: Tensor | None = None) -> Tensor:
+    def marginals(self, emissions_BWC: Tensor, lengths_B: Tensor) -> Tensor:
         """Return (B, W, C), the probability of each tag of each word over all sequences of tags (forward-backward);
-        any number in the padding. allowed: as of `most_probable`
+        any number in the padding.
         """
-        transitions, starts, ends = self._barred(allowed)
+        transitions, starts, ends = self.weights()
         words = emissions_BWC.shape[1]
         forward, backward = [starts + emissions_BWC[:, 0]], [ends.expand(len(emissions_BWC), -1)]
         for word in range(1, words):
@@ -412,25 +403,10 @@ class ConditionalRandomField(nn.Module):
             backward.append(torch.where((word < lengths_B)[:, None], before_BC, ends))
         return (torch.stack(forward, 1) + torch.stack(backward[::-1], 1)).softmax(-1)
 
-    def _barred(self, allowed: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the weights, minus infinity for what is not allowed."""
-        transitions, starts, ends = self.weights()
-        if allowed is None:
-            return transitions, starts, ends
-        return (
-            transitions.masked_fill(~allowed[:-1, :-1], -torch.inf),
-            starts.masked_fill(~allowed[-1, :-1], -torch.inf),
-            ends.masked_fill(~allowed[:-1, -1], -torch.inf),
-        )
-
     @torch.no_grad()
-    def most_probable(self, emissions_BWC: Tensor, lengths_B: Tensor, allowed: Tensor | None = None) -> Tensor:
-        """Return (B, W), the most probable tags of whole sentences (Viterbi); the padding repeats the last tag.
-
-        allowed: (C + 1, C + 1) bool, [from, to], which tags may follow which; C stands for what is before the first
-        word and after the last. Some sequence must be allowed.
-        """
-        transitions, starts, ends = self._barred(allowed)
+    def most_probable(self, emissions_BWC: Tensor, lengths_B: Tensor) -> Tensor:
+        """Return (B, W), the most probable tags of whole sentences (Viterbi); the padding repeats the last tag."""
+        transitions, starts, ends = self.weights()
         best_BC = starts + emissions_BWC[:, 0]
         itself_C = torch.arange(len(starts), device=best_BC.device)
         came: list[Tensor] = []  # from which tag the best sequence came to each

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from acclimate.core import files, settings
 from acclimate.core.door import is_python, option
 from acclimate.core.prompt import FIELD
-from acclimate.core.types import SPLITS, SUB_WORDS
+from acclimate.core.types import SPLITS
 from acclimate.data import retrieve
 from acclimate.data.checkpoints import check_lengths, same_tokenizer
 from acclimate.data.materials import Materials
@@ -24,13 +24,12 @@ from acclimate.methods.recipes import finetune, scratch
 from acclimate.models.configuration import longest_of_config, transformers_configuration, usable_configuration
 from acclimate.models.loading import identity
 from acclimate.races import work
-from acclimate.races.recipe import ALL, RaceRecipe, SearchRecipe, Setting, contestants_of
+from acclimate.races.recipe import ALL, RaceRecipe, Setting, contestants_of
 from acclimate.reports.table import COMBINED, FROZEN, UNADAPTED, UNTOUCHED
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.task import PROBED
 from acclimate.tasks.thresholds import has_threshold
 from acclimate.text.corpus import Corpus
-from acclimate.training.looks import HeldOutLooks
 from acclimate.training.plan import Precision
 from acclimate.training.run import PLACES
 
@@ -41,7 +40,7 @@ RETRIEVE = "retrieve"
 UNTUNED = (BASELINE, *UNADAPTED)  # contestants that are not fine-tuned
 PROBE_PRECISION: Precision = "float32"  # as a head that begins as a probe is fitted: a process that does both fits once
 # fields of `Entries` with the jobs that measure each model, by its name
-MEASURED = ("losses", "general_losses", "sub_word_losses", "general_sub_word_losses", "moves")
+MEASURED = ("losses", "general_losses", "moves")
 
 
 @dataclass(frozen=True)
@@ -154,12 +153,10 @@ def adapted(
     materials: Materials,
     *,
     model: Job | None = None,
-    looks: HeldOutLooks | None = None,
 ) -> Job:
     """Return the job that adapts a model by a method.
 
     text   a corpus, or the job that retrieves one; None if the recipe reads none
-    looks  at losses on held-out text while it adapts, if the method can
     model  the job that makes the model to start from; None for the given model
     """
     task, known = materials.task, {field.name for field in fields(method.recipe)}
@@ -176,11 +173,6 @@ def adapted(
         places["task"] = task.path
     if "dev" in known and materials.heldout is not None:  # to look at while it trains
         contents["dev"], places["dev"] = materials.heldout.hash, materials.heldout.path
-    if looks is not None and method.looks_at_heldout:
-        masks = {"sub_words": True} if looks.sub_words else {}
-        job_settings["looks"] = {"every": looks.every, "max_tokens": looks.max_tokens, **masks}
-        for name, place in looks.texts.items():
-            contents[f"{name}_heldout"], places[f"{name}_heldout"] = Corpus(place).hash, place
     before = _first_job(method, recipe, text, materials) if isinstance(text, Corpus) else None
     if before is not None:
         assert method.first is not None
@@ -226,39 +218,13 @@ def _with_code(job: Job, method: Method) -> Job:
     return replace(job, contents={**job.contents, "code": code}, places=places)
 
 
-def looks_at(
-    every: int, domain: Corpus | None, general: Corpus | None, *, max_tokens: int, sub_words: bool
-) -> HeldOutLooks | None:
-    """Return the looks at losses on held-out text of the domain and on general text; None if there are none.
-
-    every                  steps between two looks; 0: none
-    max_tokens, sub_words  as of `HeldOutLooks`
-
-    Raises ValueError if one of the two texts is missing, without which what was learnt cannot be set against what was
-    forgotten.
-    """
-    if not every:
-        return None
-    if missing := [name for name, text in (("the domain", domain), ("general domains", general)) if text is None]:
-        raise ValueError(
-            f"look_every = {every} looks at losses on held-out text of the domain and on general text, but there is no "
-            f"text of {' and '.join(missing)} to hold out. State {option('corpus')} and {option('general')}, or "
-            f"look_every=0"
-        )
-    assert domain is not None
-    assert general is not None
-    return HeldOutLooks(every, {"domain": domain.path, "general": general.path}, max_tokens, sub_words)
-
-
-def domain_job(label: str, method: str, recipe: Any, materials: Materials, *, looks: HeldOutLooks | None = None) -> Job:
+def domain_job(label: str, method: str, recipe: Any, materials: Materials) -> Job:
     """Return the job that adapts the given model on raw text of the domain by a method of METHODS."""
     assert materials.domain is not None
-    return adapted(label, METHODS[method], recipe, materials.domain, materials, looks=looks)
+    return adapted(label, METHODS[method], recipe, materials.domain, materials)
 
 
-def adaptations(
-    name: str, recipe: RaceRecipe, materials: Materials, base: Job | None, *, looks: HeldOutLooks | None = None
-) -> dict[str, Job]:
+def adaptations(name: str, recipe: RaceRecipe, materials: Materials, base: Job | None) -> dict[str, Job]:
     """Return the adapting jobs of a name such as "DAPT+TAPT", in order, by the names that they would have alone."""
     chain: dict[str, Job] = {}
     model, links = base, list[str]()
@@ -274,8 +240,7 @@ def adaptations(
         if materials.fold is not None and contestant.needs != "domain":
             fold_label = f", {materials.fold}"  # text of the domain is the same for all folds, and so is the job
         label = "+".join(links) + fold_label
-        looked = None if fold_label else looks  # what a fold adapts is not shown
-        model = adapted(label, method, link_recipe, text, materials, model=model, looks=looked)
+        model = adapted(label, method, link_recipe, text, materials, model=model)
         chain["+".join(links)] = model
     return chain
 
@@ -406,12 +371,9 @@ def heldout_loss(
     materials: Materials,
     *,
     max_tokens: int,
-    whole_words: bool = True,
 ) -> Job:
     """Return the job that measures a model's loss on held-out text, under the same masks for all of one vocabulary."""
-    # left out where it is True, so that names of jobs are as before it was a setting
-    job_settings = {"max_tokens": max_tokens} | ({} if whole_words else {"whole_words": False})
-    job = job_of(label, work.HELDOUT, job_settings, {"corpus": corpus})
+    job = job_of(label, work.HELDOUT, {"max_tokens": max_tokens}, {"corpus": corpus})
     return with_model(replace(job, alone=True), model, materials)
 
 
@@ -423,12 +385,10 @@ def heldout_losses(
     materials: Materials,
     *,
     max_tokens: int,
-    whole_words: bool = True,
 ) -> tuple[Job, ...]:
     """Return the jobs that measure the loss of each adaptation of a model, as `heldout_loss` does."""
-    masked: dict[str, Any] = {"max_tokens": max_tokens, "whole_words": whole_words}
     return tuple(
-        heldout_loss(_numbered(label, number), corpus, drawn, materials, **masked)
+        heldout_loss(_numbered(label, number), corpus, drawn, materials, max_tokens=max_tokens)
         for number, drawn in enumerate(draws(model, adapt_seeds))
     )
 
@@ -500,7 +460,6 @@ class Entries:
     losses          model -> the jobs of its loss on held-out text of the domain, one for each adaptation; links of a
                     chain too
     general_losses  likewise on held-out general text
-    sub_word_losses, general_sub_word_losses  likewise where sub-words are masked; empty where no adaptation masks these
     moves           model -> the jobs of its word embeddings' distance from the untouched model's, likewise; empty where
                     no method holds on to them
     baseline        the one without an encoder, which tries as many settings as each encoder
@@ -526,8 +485,6 @@ class Entries:
     further: Mapping[str, tuple[Job, ...]] = field(default_factory=dict)
     probes: Mapping[str, tuple[Job, ...]] = field(default_factory=dict)
     fine_tunes: bool = True
-    sub_word_losses: Mapping[str, tuple[Job, ...]] = field(default_factory=dict)
-    general_sub_word_losses: Mapping[str, tuple[Job, ...]] = field(default_factory=dict)
     own_materials: Mapping[str, Materials] = field(default_factory=dict)
     unadapted: Mapping[str, Job] = field(default_factory=dict)
 
@@ -623,18 +580,11 @@ class Entries:
         return {name: tuple(tested_probe(job, task) for job in jobs) for name, jobs in self.probes.items()}
 
 
-def enter(
-    recipe: RaceRecipe, materials: Materials, *, fine_tunes: bool = True, domain: Corpus | None = None
-) -> Entries:
+def enter(recipe: RaceRecipe, materials: Materials, *, fine_tunes: bool = True) -> Entries:
     """Return the contestants' jobs. Raises ValueError where one lacks its text or the model cannot read the task.
 
-    With fewer dev rows than `search.least_dev` nothing is searched.
-
     fine_tunes: False if contestants are only adapted and probed
-    domain: text of the domain for looks while models adapt; None: that of the materials
     """
-    if materials.task.sizes["dev"] < recipe.search.least_dev:
-        recipe = replace(recipe, search=SearchRecipe())
     recipe = replace(recipe, adapt_seeds=recipe.adapt_seeds or 1)
     _check(recipe, materials)
     base, config = _start(recipe, materials)
@@ -660,15 +610,6 @@ def enter(
     )
     # on a fold of a cross-validation one adaptation is fine-tuned, that of the repeat
     first = 0 if materials.fold is None else materials.fold.repeat % recipe.adapt_seeds
-    masks_sub_words = any(not getattr(link_recipe, "whole_words", True) for _, _, link_recipe in linked.values())
-    sub_words = recipe.heldout_masks == "both" and masks_sub_words
-    looks = looks_at(
-        recipe.look_every,
-        domain or materials.heldout,
-        materials.general_heldout,
-        max_tokens=longest[1],
-        sub_words=sub_words,
-    )
     own = {name: replace(materials, model=model) for name, model in materials.checkpoints.items()}
     models: dict[str, Job | None] = {UNTOUCHED: base, **dict.fromkeys(own)}
     further: dict[str, tuple[Job, ...]] = {}
@@ -676,7 +617,7 @@ def enter(
         if name == scratch.CONTROL:
             models[name] = with_model(Job(name, work.UNTRAINED, {"seed": 0}), base, materials)
         elif name not in UNTUNED:
-            chain = adaptations(name, recipe, materials, base, looks=looks)
+            chain = adaptations(name, recipe, materials, base)
             models |= {link: drawn_again(job, first) for link, job in chain.items()}
             later = draws(chain[name], recipe.adapt_seeds)[1:] if materials.fold is None else ()
             further[name] = tuple(job for job in later if job is not None)
@@ -685,7 +626,7 @@ def enter(
     measured = {name: model for name, model in models.items() if name not in (*other, *own)}
     losses: dict[str, Any] = {}
     if materials.fold is None:  # what a fold adapts is not measured
-        losses = _losses(measured, materials, recipe.adapt_seeds, max_tokens=longest[1], sub_words=sub_words, own=own)
+        losses = _losses(measured, materials, recipe.adapt_seeds, max_tokens=longest[1], own=own)
     baseline, task = None, materials.task
     terms = replace(recipe.tfidf, **threshold_of(recipe.finetune, task))
     if BASELINE in names:
@@ -736,12 +677,11 @@ def _losses(
     adapt_seeds: int,
     *,
     max_tokens: int,
-    sub_words: bool,
     own: Mapping[str, Materials] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """Return field of Entries -> model -> the jobs that measure its losses.
 
-    sub_words: True if with such masks too; own: contestant -> its materials, where it has a model of its own
+    own: contestant -> its materials, where it has a model of its own
     """
     own = {
         name: own_materials
@@ -752,15 +692,13 @@ def _losses(
     for measure, label, corpus in (
         ("losses", "held-out loss", materials.heldout),
         ("general_losses", "general loss", materials.general_heldout),
-        ("sub_word_losses", f"held-out loss{SUB_WORDS}", materials.heldout),
-        ("general_sub_word_losses", f"general loss{SUB_WORDS}", materials.general_heldout),
     ):
-        whole_words = "sub_word" not in measure
-        masked: dict[str, Any] = {"max_tokens": max_tokens, "whole_words": whole_words}
         losses[measure] = {
-            name: heldout_losses(f"{label}, {name}", corpus, model, adapt_seeds, own.get(name, materials), **masked)
+            name: heldout_losses(
+                f"{label}, {name}", corpus, model, adapt_seeds, own.get(name, materials), max_tokens=max_tokens
+            )
             for name, model in {**models, **dict.fromkeys(own)}.items()
-            if corpus is not None and (whole_words or sub_words)
+            if corpus is not None
         }
     return losses
 

@@ -11,21 +11,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from acclimate.core.types import SUB_WORDS, Split, Watch
+from acclimate.core.types import Split, Watch
 from acclimate.data.examination import Examination
 from acclimate.data.materials import Materials
-from acclimate.jobs.job import RESULT, Job
+from acclimate.jobs.job import Job
 from acclimate.methods.recipes.finetune import FinetuneRecipe
 from acclimate.races.compare import Against, Key, Mean
 from acclimate.races.contestants import Entries, fine_tuned, heldout_losses, tested
 from acclimate.races.recipe import RaceRecipe
-from acclimate.reports.forgetting import LossPaths, paths_of
 from acclimate.reports.table import (
     DOMAIN_HEADING,
     DOMAIN_MEANING,
     HEADING,
     MEANING,
-    SUB_WORDS_MEANING,
     UNTOUCHED,
     adaptations_note,
 )
@@ -153,30 +151,6 @@ class HeldOutLosses:
         return [self.before[1], *(job for jobs in self.jobs_by_row.values() for job in jobs)]
 
 
-@dataclass(frozen=True)
-class Adaptings:
-    """The jobs that adapt models, whose looks at held-out text are drawn as paths.
-
-    name         ", TASK" in a study of several tasks; "" elsewhere
-    jobs_by_row  row -> of each of its adaptations the jobs, in their order
-    """
-
-    name: str
-    jobs_by_row: Mapping[str, Sequence[Sequence[Job]]]
-
-    def paths(self, run: Path) -> tuple[LossPaths, ...]:
-        """Return the paths of those that looked and ended, of the run in a directory."""
-        places = {
-            row: [[job.directory(run) for job in jobs] for jobs in adaptations]
-            for row, adaptations in self.jobs_by_row.items()
-        }
-        ended = {
-            row: [directories for directories in adaptations if all((place / RESULT).exists() for place in directories)]
-            for row, adaptations in places.items()
-        }
-        return paths_of(self.name, ended)
-
-
 def main_metric(metric: Metric) -> Sequence[Metric]:
     """Return the task's metric alone."""
     return (metric,)
@@ -199,7 +173,6 @@ class Design:
     metrics               a task's metric -> all that are reported of the same predictions, that metric first
     means                 over tasks
     losses                on held-out text, beside the scores
-    adaptings             what adapts, for the paths of losses on held-out text
     chosen_is_tested      of a study on dev: True if the row with the best mean on dev is tested in the end
     called                key of a model in the labels of jobs -> its name
     notes, absent         what was done to the data; dataset -> why it is left out
@@ -225,7 +198,6 @@ class Design:
     metrics: Callable[[Metric], Sequence[Metric]] = main_metric
     means: tuple[Mean, ...] = ()
     losses: tuple[HeldOutLosses, ...] = ()
-    adaptings: tuple[Adaptings, ...] = ()
     chosen_is_tested: bool = False
     called: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
@@ -266,18 +238,6 @@ def fine_tunings(
     return tuned
 
 
-def adaptings_of(cells: Sequence[Cell], name: str = "") -> Adaptings:
-    """Return what adapts the models of cells: the jobs of their stage "adapting", of each adaptation once.
-
-    name: as of `Adaptings`
-    """
-    jobs_by_row = {}
-    for cell in cells:
-        chains = ([job for job in jobs if job.work.draws] for jobs in cell.costs["adapting"].values())
-        jobs_by_row[cell.row] = [*{tuple(job.name for job in chain): chain for chain in chains if chain}.values()]
-    return Adaptings(name, jobs_by_row)
-
-
 def heldout_columns(
     models: Mapping[str, Job | None],
     rows: Sequence[str],
@@ -286,7 +246,6 @@ def heldout_columns(
     *,
     adapt_seeds: int,
     max_tokens: int,
-    sub_words: bool,
     ending: str = "",
 ) -> list[HeldOutLosses]:
     """Return the losses of the untouched model and of what is adapted, on held-out general text and on text of the
@@ -295,20 +254,17 @@ def heldout_columns(
     models     row -> the job of its model, UNTOUCHED among them
     rows       those that are shown; one that is not in `models` has no loss
     domain     text of the domain that no model adapts on
-    sub_words  True if losses are measured with masks of sub-words too
     ending     what labels of jobs and headings end with, such as ", TASK"
     """
     texts = ((HEADING, materials.general_heldout, MEANING), (DOMAIN_HEADING, domain, DOMAIN_MEANING))
-    measures = [(heading, text, meaning, True) for heading, text, meaning in texts]
-    if sub_words:
-        measures += [(f"{heading}{SUB_WORDS}", text, SUB_WORDS_MEANING, False) for heading, text, _ in texts]
     columns = []
-    for heading, text, meaning, whole_words in measures:
+    for heading, text, meaning in texts:
         if text is None:
             continue
-        options: dict[str, Any] = {"max_tokens": max_tokens, "whole_words": whole_words}
         jobs = {
-            name: heldout_losses(f"{heading}, {name}{ending}", text, model, adapt_seeds, materials, **options)
+            name: heldout_losses(
+                f"{heading}, {name}{ending}", text, model, adapt_seeds, materials, max_tokens=max_tokens
+            )
             for name, model in models.items()
         }
         [before] = jobs[UNTOUCHED]

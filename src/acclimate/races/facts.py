@@ -12,12 +12,12 @@ import numpy as np
 
 from acclimate.core import files, settings
 from acclimate.core.figures import listed, metric_text
-from acclimate.core.types import SUB_WORDS, Cost
+from acclimate.core.types import Cost
 from acclimate.data.retrieved import shown_from
 from acclimate.jobs.job import Job, decided, read_result
 from acclimate.methods import method_called
 from acclimate.methods.baselines import TfidfRecipe, TfidfSetting
-from acclimate.methods.recipes.finetune import WIDTH, FinetuneRecipe, rates_text
+from acclimate.methods.recipes.finetune import WIDTH, rates_text
 from acclimate.methods.recipes.mlm import NO_HEAD
 from acclimate.models.formats import OF_PLACES
 from acclimate.models.word_embeddings import Distances
@@ -34,14 +34,11 @@ from acclimate.races.outcome import (
     Outcome,
 )
 from acclimate.reports.curves import TERMS, both_sides, read_curve
-from acclimate.reports.forgetting import LossPaths, paths_of
 from acclimate.reports.page import Fact, amount
 from acclimate.reports.table import (
     COMBINED,
-    DOMAIN_HEADING,
     HEADING,
     MEANING,
-    SUB_WORDS_MEANING,
     UNADAPTED,
     UNTOUCHED,
     BeforeAndAfter,
@@ -95,20 +92,10 @@ def with_facts(
     names = [result.row for result in results if not result.probe]
     more = adaptations_note(outcome.adaptations)
     more += " It is that of the training on the usual split." if folds else ""
-    entries, measures = tuned.entries, [(HEADING, MEANING, facts.general_losses)]
-    if _has_head(entries, run):
-        measures += [
-            (f"{heading}{SUB_WORDS}", SUB_WORDS_MEANING, _losses(jobs, entries, run))
-            for heading, jobs in (
-                (HEADING, entries.general_sub_word_losses),
-                (DOMAIN_HEADING, entries.sub_word_losses),
-            )
-        ]
-    columns = (
-        HeldOutColumn(heading, f"{meaning}{more}", general_loss_column(names, losses))
-        for heading, meaning, losses in measures
-        if losses and not outcome.only_probed
-    )
+    columns = []
+    if facts.general_losses and not outcome.only_probed:
+        column = general_loss_column(names, facts.general_losses)
+        columns.append(HeldOutColumn(HEADING, f"{MEANING}{more}", column))
     notes = [note for training in (*folds, tuned) for note in training.notes]
     places = {result.key: place for place, result in enumerate(results)}
     return replace(
@@ -116,7 +103,6 @@ def with_facts(
         results=results,
         against=tuple(sorted(outcome.against, key=lambda pairing: places.get(pairing.key, len(places)))),
         losses=tuple(columns),
-        paths=_paths(tuned.entries, run),
         notes=tuple(dict.fromkeys((*outcome.notes, *notes, *_notes(tuned.entries, run)))),
         race=facts,
     )
@@ -167,18 +153,6 @@ def probe_facts(cell: Cell, out: Path) -> dict[str, Any]:
     if two is None or {*read_outs} & {*OF_PLACES}:
         return facts
     return {**facts, "asked of": {"pair": "pairs", "mentions": "mentions"}[two]}
-
-
-def _paths(jobs: Entries, run: Path) -> tuple[LossPaths, ...]:
-    """Return the paths of the losses on held-out text of the contestants that looked at them while they adapted."""
-    directories = {
-        name: [
-            [job.directory(run) for job in adapting_jobs(name, jobs, seed=number) if job.work.name == work.ADAPT.name]
-            for number in range(1 + len(jobs.further.get(name, ())))
-        ]
-        for name in jobs.models
-    }
-    return paths_of("", directories)
 
 
 def _place(result: CellResult) -> tuple[bool, bool, bool, float, str]:
@@ -394,20 +368,13 @@ def _chances(name: str, tuned: FineTuned, run: Path, failed: Mapping[str, str]) 
     results = [_result(job, run) for job in tuned.tuned[name]]
     [setting] = [candidate.setting for candidate in tuned.search.finalists if candidate.contestant == name]
     plan = setting.recipe.plan
-    rate = _rate_text(setting.recipe, results[0], tuned.tuned[name][0].directory(run))
+    rate = rates_text([setting.recipe], results[0]["width"] if setting.recipe.rate_by_width else WIDTH)
     return chances | {
         "fine-tuning": f"{results[0]['steps']:,} steps of {plan.batch} examples, {rate}",
         "seeds": len(results),
         "looks at dev, a seed": len(results[0]["looks"]),
         "looks at the test set, a seed": 1,
     }
-
-
-def _rate_text(recipe: FinetuneRecipe, result: Mapping[str, Any], directory: Path) -> str:
-    """Return the peak rate of a fine-tuning. Version 0.2 recorded no width, and the weights may be gone."""
-    if "width" in result or not recipe.rate_by_width:
-        return rates_text([recipe], result.get("width", WIDTH))
-    return f"largest rate {max(line['rate'] for line in read_log(directory)):.3g}"
 
 
 def _tried(name: str, tuned: FineTuned) -> int:

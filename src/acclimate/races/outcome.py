@@ -14,16 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from acclimate.core import files
-from acclimate.core.door import option
 from acclimate.core.figures import points
-from acclimate.core.records import LATER, from_plain, to_plain
+from acclimate.core.records import from_plain, to_plain
 from acclimate.core.types import Cost, FoldScore, Score, Split, label_of
 from acclimate.data.examination import Examination
 from acclimate.data.retrieved import QueryShown
-from acclimate.jobs.lock import FORMER_USE, OUTCOME, USE
+from acclimate.jobs.lock import OUTCOME
 from acclimate.models.word_embeddings import Distances
 from acclimate.races.compare import MAIN, Against, Compared, Key, Mean, compare, scores_alone, with_gains
-from acclimate.reports.forgetting import LossPaths
 from acclimate.reports.page import Fact
 from acclimate.reports.table import FROZEN, UNADAPTED, UNTOUCHED, BeforeAndAfter, ContestantRow, GeneralLoss
 from acclimate.statistics.answer import Answer, answer_of
@@ -283,8 +281,8 @@ class Facts:
     versions: Mapping[str, str] = field(default_factory=dict)
     hashes: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, Fact] = field(default_factory=dict)
-    margin: float = field(default=1.0, metadata=LATER)
-    rivals: int = field(default=0, metadata=LATER)
+    margin: float = 1.0
+    rivals: int = 0
 
     @property
     def until_settled(self) -> bool:
@@ -303,7 +301,6 @@ class Outcome:
     searches        what each search tried
     chosen          of a study on dev: the cell that was tested in the end
     race            what else the page of a race says; None for other studies
-    paths           of the losses on held-out text while models adapted, where they looked
     study           as of Design
     rounds          number of complete rounds of a race in rounds; None: it is none
     first_impression  True if these are too few for intervals, so that nothing is compared
@@ -324,9 +321,8 @@ class Outcome:
     absent: Mapping[str, str] = field(default_factory=dict)
     race: Facts | None = None
     study: str = ""
-    paths: tuple[LossPaths, ...] = field(default=(), metadata=LATER)
-    rounds: int | None = field(default=None, metadata=LATER)
-    first_impression: bool = field(default=False, metadata=LATER)
+    rounds: int | None = None
+    first_impression: bool = False
 
     @cached_property
     def cells(self) -> Mapping[Key, CellResult]:
@@ -463,8 +459,6 @@ def write_outcome(outcome: Outcome, out: Path) -> None:
 def read_outcome(path: Path) -> Outcome:
     """Return what `write_outcome` wrote. Raises ValueError, naming the entry, if another release wrote the file."""
     values = files.read_object(path, way_out="Give the command of the study once more: it writes the file again")
-    if isinstance(race := values.get("race"), dict) and FORMER_USE in race:
-        raise ValueError(f"{path}: {FORMER_USE} is now called {USE}. {written_before(path.parent)}")
     try:
         items = values.pop("items")
         for result in [*values["results"], *([values["chosen"]["result"]] if values["chosen"] else [])]:
@@ -475,14 +469,6 @@ def read_outcome(path: Path) -> Outcome:
         raise ValueError(f"{path}: {error} is missing: another release wrote this") from None
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
-
-
-def written_before(run: Path) -> str:
-    """Return in sentences what to do with the race in `run`, which version 0.2 wrote."""
-    return (
-        f"Version 0.2 wrote the race in {run}. Repeat its command, with {option('budget', 'none')} if it had no "
-        f"{option('budget')}: finished jobs are kept, and {FORMER_USE}/ is replaced by {USE}/"
-    )
 
 
 def path_of(out: Path, name: str) -> Path:

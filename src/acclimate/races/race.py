@@ -29,7 +29,7 @@ from acclimate.data.inputs import Inputs, Raw
 from acclimate.data.materials import Materials
 from acclimate.jobs.deadline import TimeUpError, deadline
 from acclimate.jobs.job import Job, decided, result_of
-from acclimate.jobs.lock import ENCODER, FITTED, FORMER_USE, USE
+from acclimate.jobs.lock import ENCODER, FITTED, USE
 from acclimate.methods import Method
 from acclimate.methods.baselines import read_baseline, write_baseline
 from acclimate.methods.recipes.scratch import CONTROL
@@ -54,7 +54,7 @@ from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.task import PROBED
 from acclimate.training.run import CHECKPOINT
 
-PLACES = (USE, ENCODER, FITTED, FORMER_USE)  # directories of models; the last one is that of version 0.2
+PLACES = (USE, ENCODER, FITTED)  # directories of models
 ABOUT = "race.json"  # in each of them
 FAMILY = "all adapted contestants, each with the untouched model"
 FAMILY_OF_UNTUNED = "all contestants that are not fine-tuned, each with the untouched model"
@@ -182,9 +182,6 @@ def run_race(
         check_unchanged(materials.checkpoints, out)
         check_same(recipe, out)
         race_design = design(recipe, materials, command=command, budget=budget, probe_only=probe_only)
-        if (out / FORMER_USE).is_dir():
-            note = f"Version 0.2 began this race. {FORMER_USE}/ is removed at its end, and {USE}/ has the model to use"
-            watch(Progress("use", 0, 0, "steps", {"note": note}))
         return run(race_design, out, watch=watch)
 
 
@@ -224,13 +221,6 @@ def design(
     if recipe.until == "settled":
         rivals = len(entries.models) - 1
         check_settling(recipe, task, rivals=rivals, probe_only=probe_only)
-    few: tuple[str, ...] = ()
-    if len(recipe.settings()) > 1 and entries.recipe.search != recipe.search and not probe_only:
-        again = ", but for second attempts of runs that learnt nothing" if recipe.finetune.retry and not budget else ""
-        few = (
-            f"No settings were searched: fewer than {recipe.search.least_dev:,} dev rows ({task.sizes['dev']:,} here) "
-            f"tell them apart too seldom. Every contestant was fine-tuned at {entries.recipe.setting().name}{again}.",
-        )
     in_rounds = not probe_only and not recipe.folds
     return Design(
         name=RACE,
@@ -245,7 +235,7 @@ def design(
             *probes_against_untouched([*entries.probes], task.name),
         ),
         metrics=reported_with,
-        notes=(*materials.notes, *few, *_model_notes(entries)),
+        notes=(*materials.notes, *_model_notes(entries)),
         race=recipe if recipe.folds else entries.recipe,
         examination=materials.examination,
         refitted=partial(_refitted, recipe=recipe, materials=materials) if recipe.folds else None,

@@ -24,10 +24,6 @@ Adaptations = Annotated[int, Range(least=0, most=1000)]
 ALL = "all"  # as the only name in `RaceRecipe.contestants`
 Points = Annotated[float, Range(least=0, most=50)]
 ROUNDS_TO_SETTLE = 20  # rounds at most of a race that continues until it is settled, if `seeds` is not stated
-ONE_SEARCH = (
-    "every contestant tries each of search.rates, search.epochs and search.batches with the first seed, keeps the best "
-    "on dev and runs the other seeds with it"
-)
 
 
 @dataclass(frozen=True)
@@ -37,8 +33,6 @@ class SearchRecipe:
     all of them empty there is one setting and nothing to search.
     """
 
-    refused: ClassVar[Mapping[str, str]] = dict.fromkeys(("how", "trials", "pruner", "extend", "seed"), ONE_SEARCH)
-
     rates: tuple[AboveZero, ...] = ()
     """Peak learning rates to try; none: only `finetune.plan.rate`."""
     epochs: tuple[AboveZero, ...] = ()  # numbers of epochs to try; none: only `finetune.epochs`
@@ -46,9 +40,6 @@ class SearchRecipe:
     common: bool = False
     """All contestants, and in `study blurb` all models on a dataset, get the same setting: that with the best mean over
     them. Else each gets the one that is best for it."""
-    least_dev: Count = 0
-    """Number of dev rows at least for a search; with fewer, `finetune` as it is, because dev could not tell settings
-    apart."""
 
     def __post_init__(self) -> None:
         check_ranges(self, "search.")
@@ -83,9 +74,6 @@ def check_each_once(name: str, values: Sequence[Any], *, least: int = 1) -> None
     if len(values) < least or len(set(values)) < len(values):
         enough = "one value" if least < 2 else f"{least} values"
         raise ValueError(f"{name} = {list(values)}: at least {enough}, and each once")
-
-
-HeldOutMasks = Literal["words", "both"]
 
 
 @dataclass(frozen=True)
@@ -183,12 +171,6 @@ class RaceRecipe(_Methods):  # type: ignore[misc]
     """When the race ends. "rounds": after as many rounds as `seeds`, or with its budget. "settled": also as soon as the
     answer is "helped", "harmful" or "no gain that matters", or the test set is too small for more rounds to settle it.
     `seeds` is then 20 by default. Each evaluation on test takes some of the significance, so intervals are wider."""
-    look_every: Count = 0
-    """Steps between two looks at the losses on held-out text of the domain and on general text while a model adapts,
-    for the path of both losses on the page; 0: no looks."""
-    heldout_masks: HeldOutMasks = "words"
-    """Masks of the losses on held-out text: of whole words; or with "both" of sub-words too, in further columns, where
-    an adaptation masks sub-words."""
     contestants: Names = None
     """Names of contestants, or "file.py::NAME" of a method of yours. They run against the untouched model. None:
     the default contestants whose texts are given, "frozen", "TF-IDF + encoder" and the baseline. ["all"]: every

@@ -31,7 +31,7 @@ from acclimate.races.outcome import (
     read_outcome,
     rows,
 )
-from acclimate.races.tables import PROBES, as_csv, difference_cell, interval_cell, p_cell, path_figures, sections
+from acclimate.races.tables import PROBES, as_csv, difference_cell, interval_cell, p_cell, sections
 from acclimate.races.verdict import (
     Leakage,
     cross_validation_sentence,
@@ -68,7 +68,6 @@ from acclimate.reports.table import (
     adaptations_note,
 )
 from acclimate.statistics.power import PowerDesign
-from acclimate.training.energy import Energy, energy_of
 
 RACE = "race"  # name of its design
 SUMMARY = ("model", "score", "difference", "cost", "note")  # columns of the table of a race
@@ -96,7 +95,6 @@ class RaceReport:
     predictions  contestant -> (gold, predicted) of each test item, where the task is to predict a number
     leakage      None: the data were not searched for leaks; without leaks: none was found
     followed     tables of what followed the race in the same call, such as learning curves; "" if nothing did
-    energy       what the race took; None: it was not measured
     """
 
     outcome: Outcome
@@ -109,7 +107,6 @@ class RaceReport:
     predictions: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
     leakage: Leakage | None = None
     followed: str = ""
-    energy: Energy | None = None
 
     @property
     def verdict(self) -> str:
@@ -135,7 +132,7 @@ class RaceReport:
 
 def write_race_pages(run: Path) -> RaceReport:
     """Write page, text and CSV of the finished race in `run` from its outcome, and return what they show."""
-    report = replace(report_of(read_outcome(path_of(run, RACE))), energy=energy_of(run))
+    report = report_of(read_outcome(path_of(run, RACE)))
     result = race_page(report)
     if ranks.is_first():
         write_page(run / PAGE, result)
@@ -435,7 +432,7 @@ def _drawings(report: RaceReport) -> dict[str, list[Drawing]]:
         Drawing("The untouched model" if name == UNTOUCHED else name, gold_against_predicted(pairs, name))
         for name, pairs in report.predictions.items()
     ]
-    named = {COSTS: costs, TRAINING: training, PREDICTIONS: scatters, **path_figures(report.outcome)}
+    named = {COSTS: costs, TRAINING: training, PREDICTIONS: scatters}
     return {title: drawings for title, drawings in named.items() if drawings}
 
 
@@ -736,7 +733,7 @@ def _examination(examined: Examination) -> Section:
 def _again(report: RaceReport) -> Section:
     parts = [Section("Commands", code="\n".join(report.facts.commands), fold="open")] if report.facts.commands else []
     named = (
-        ("Environment", {**report.facts.environment, **({"energy": str(report.energy)} if report.energy else {})}),
+        ("Environment", report.facts.environment),
         ("Versions", report.facts.versions),
         ("Hashes", report.facts.hashes),
     )

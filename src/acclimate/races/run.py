@@ -112,7 +112,6 @@ def _run(design: Design, out: Path, watch: Watch) -> Outcome:
         notes=design.notes,
         absent=design.absent,
         study=design.study,
-        paths=tuple(paths for adaptings in design.adaptings for paths in adaptings.paths(out)),
     )
     tuned = searches.tuned
     if design.refitted is not None:

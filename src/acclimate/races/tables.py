@@ -23,7 +23,6 @@ from acclimate.races.answer import NAMED
 from acclimate.races.compare import MAIN, Against, Contrast, Key
 from acclimate.races.outcome import CellResult, HeldOutColumn, Outcome, probe_row
 from acclimate.races.verdict import established, verdict, warnings
-from acclimate.reports import forgetting
 from acclimate.reports.page import WIDTH, Drawing, Page, Section, TableCell
 from acclimate.reports.table import UNTOUCHED, chance_text, difference_text, interval_text
 from acclimate.statistics.significance import Comparison, Interval, interval
@@ -62,7 +61,7 @@ def write(
 
     special, figures: sections and drawings that only this study has
     """
-    page = replace(page_of(outcome, special), figures={**path_figures(outcome), **figures(outcome)})
+    page = replace(page_of(outcome, special), figures=figures(outcome))
     return write_page(page, outcome.name, out)
 
 
@@ -89,7 +88,6 @@ def sections(outcome: Outcome) -> list[Section]:
     models = dict.fromkeys(result.model for result in outcome.results)
     tables = [] if outcome.only_probed else [_scores(outcome, model) for model in models]
     tables.append(_losses(outcome))
-    tables += [forgetting.section(paths) for paths in outcome.paths]
     tables.append(_probes(outcome))
     tables += [_means(outcome, model) for model in dict.fromkeys(mean.key[0] for mean in outcome.means if mean.shown)]
     references = dict.fromkeys(pairing.name for pairing in outcome.against)
@@ -99,21 +97,6 @@ def sections(outcome: Outcome) -> list[Section]:
     if outcome.chosen is not None:
         tables.append(_chosen(outcome))
     return [section for section in tables if section.rows or section.lines or section.parts]
-
-
-def path_figures(outcome: Outcome) -> dict[str, list[Drawing]]:
-    """Return the drawings of general against domain loss, by the heading above them."""
-    if not outcome.paths:
-        return {}
-    # it imports matplotlib, which most tables do without
-    from acclimate.reports.plots import general_against_domain
-
-    drawn = {}
-    for paths in outcome.paths:
-        lines = {row: [(look.domain, look.general) for look in path] for row, path in paths.by_row.items()}
-        name = f"General against domain loss{paths.name}{paths.masks}"
-        drawn[paths.title] = [Drawing(name, general_against_domain(lines, paths.title), wide=True)]
-    return drawn
 
 
 ScoreTable = tuple[

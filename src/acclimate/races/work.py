@@ -27,7 +27,6 @@ from acclimate.tasks.prepared import open_prepared
 from acclimate.tasks.thresholds import Threshold
 from acclimate.text.corpus import Corpus
 from acclimate.training.checkpoint import CLOCK, cost_before, read_log
-from acclimate.training.looks import HeldOutLooks
 from acclimate.training.plan import Precision
 from acclimate.training.run import CHECKPOINT
 
@@ -74,16 +73,12 @@ def adapt(
     method: str,
     code: Path | None = None,
     retrieved: Path | None = None,
-    looks: Mapping[str, Any] | None = None,
-    domain_heldout: Path | None = None,
-    general_heldout: Path | None = None,
     **places: str | Path,
 ) -> Result:
     """Adapt a contestant's encoder by its method.
 
     code       the file of a method that is none of METHODS
     retrieved  the directory of a job that retrieved the corpus
-    looks      numbers of `HeldOutLooks`, at the losses on domain_heldout and general_heldout while it trains
     places     other fields of the recipe that are paths: corpus, model, task, dev, what a job before this one left
     """
     adapting_method = method_called(method, code)
@@ -91,12 +86,7 @@ def adapt(
     if retrieved is not None:
         paths["corpus"] = str(retrieved / retrieving.CORPUS)
     adapting_recipe = settings.from_mapping(adapting_method.recipe, {**recipe, **paths})
-    more: dict[str, Any] = {}
-    if looks is not None:
-        texts = {"domain": domain_heldout, "general": general_heldout}
-        read = {name: place for name, place in texts.items() if place is not None}
-        more["looks"] = HeldOutLooks(looks["every"], read, looks["max_tokens"], looks.get("sub_words", False))
-    return _trained(out, (adapting_method.encoder or adapting_method.adapt)(adapting_recipe, out, watch=watch, **more))
+    return _trained(out, (adapting_method.encoder or adapting_method.adapt)(adapting_recipe, out, watch=watch))
 
 
 def first(
@@ -146,13 +136,11 @@ def cut(*, out: Path, watch: Watch, k: int, larger: Path) -> Result:
     return {"documents": selection["documents"], "characters": selection["characters"]}
 
 
-def heldout(
-    *, out: Path, watch: Watch, corpus: Path, model: str | Path, max_tokens: int, whole_words: bool = True
-) -> Result:
+def heldout(*, out: Path, watch: Watch, corpus: Path, model: str | Path, max_tokens: int) -> Result:
     """Return the MLM loss on held-out text, of the domain or general: methods/mlm.py::HeldOutLoss."""
     from acclimate.methods import mlm
 
-    loss = mlm.heldout_loss(checkpoint_of(model), corpus, max_tokens=max_tokens, whole_words=whole_words, watch=watch)
+    loss = mlm.heldout_loss(checkpoint_of(model), corpus, max_tokens=max_tokens, watch=watch)
     return {name: value for name, value in loss._asdict().items() if value is not None}
 
 
@@ -362,11 +350,3 @@ TEST_PROBE = Work("test probe", test_probe, reads=("test",), opens_test=True)
 TEST_TERMS = Work("test baseline", test_terms, opens_test=True)
 TEST_COMBINED = Work("test terms and states", test_combined, reads=("test",), opens_test=True)
 CONSTANT = Work("constant answer", constant, opens_test=True)
-
-WORKS: dict[str, Work] = {
-    work.name: work
-    for work in (
-        PRETRAIN, UNTRAINED, ADAPT, FIRST, RETRIEVE, CUT, HELDOUT, MOVE, PROBE, FREEZE, FINE_TUNE,
-        TERMS, COMBINE, TEST, TEST_TOGETHER, TEST_PROBE, TEST_TERMS, TEST_COMBINED, CONSTANT,
-    )
-}  # fmt: skip

@@ -216,36 +216,6 @@ def heldout_losses(losses: Mapping[str, tuple[float, float]], kind: str) -> str:
         return svg(figure, f"heldout-losses-{kind}", f"Loss on held-out {kind} text before and after adapting", marks)
 
 
-def general_against_domain(paths: Mapping[str, Sequence[tuple[float, float]]], title: str) -> str:
-    """Plot the loss on general text over that on text of the domain, which falls to the right, a line through the looks
-    of each contestant; a hollow mark is the untouched model, a large one the end.
-
-    paths: contestant -> (domain loss, general loss) in the order of the looks. Plots of one page differ in title.
-    """
-    with matplotlib.rc_context(STYLE):
-        figure, axes = _figure(
-            WIDE,
-            4.3,
-            xlabel="loss on held-out text of the domain, nats a masked token (falls to the right)",
-            ylabel="loss on held-out general text",
-        )
-        axes.invert_xaxis()
-        ends = []
-        for (name, points), colour, marker in zip(paths.items(), cycle(PALETTE), cycle(MARKERS), strict=False):
-            across, up = np.array(points, dtype=float).T
-            axes.plot(across, up, color=colour, marker=".", markersize=5, linewidth=1.4)
-            axes.plot(across[-1], up[-1], marker, color=colour, markeredgecolor=CARD, markersize=9)
-            axes.plot(across[0], up[0], "o", color=CARD, markeredgecolor=MUTED, markersize=8)
-            ends.append((float(across[-1]), float(up[-1]), name, colour))
-        label_ends(axes, ends)
-        extremes = {name: (points[0], points[-1]) for name, points in paths.items()}
-        marks = [
-            f"{name}: domain {first[0]:.3f} to {last[0]:.3f}, general {first[1]:.3f} to {last[1]:.3f}"
-            for name, (first, last) in extremes.items()
-        ]
-        return svg(figure, f"paths-{zlib.crc32(title.encode()):08x}", title, marks)
-
-
 def gold_against_predicted(pairs: Sequence[tuple[float, float]], contestant: str) -> str:
     """Plot the predicted number of each test item over its gold number, and the line where they are equal.
 

@@ -25,11 +25,6 @@ DOMAIN_MEANING = (
     "masked language modelling on text of the domain that no model here adapted on, nats a masked sub-word, the same "
     "masks for all; in brackets the difference from before adapting."
 )
-SUB_WORDS_MEANING = (
-    "the same where sub-words are masked one by one, as adapting masked them here, and not whole words. Sub-words are "
-    "easier to predict, so compare this loss only with others of its column."
-)
-
 BeforeAndAfter = Mapping[str, tuple[float, float]]  # contestant -> loss before and after adapting
 
 

@@ -36,7 +36,6 @@ from acclimate.shipping.onnx import FILE, WHOLE, Int8
 from acclimate.shipping.ways import SENTENCE_TRANSFORMERS, Way
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.task import Kind
-from acclimate.training.energy import Energy, energy_of
 
 OURS = "acclimate"
 LOW = 0.5  # the card warns of labels whose F1 is below this
@@ -98,7 +97,6 @@ class Card:
     unseen           labels that no test item has
     looks            how often this race opened the test set; earlier_races: races that opened it before
     seconds          of all jobs of the race
-    energy           what they took; None: it was not measured
     cut              number of test texts that are longer than max_tokens
     ways             what takes the directory, and what refuses it (shipping/ways.py)
     mentions         whether the model reads two mentions of a text
@@ -138,7 +136,6 @@ class Card:
     earlier_races: int = 0
     settings: Mapping[str, Fact] = field(default_factory=dict)
     seconds: float = 0.0
-    energy: Energy | None = None
     commands: Sequence[str] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, Fact] = field(default_factory=dict)
@@ -234,7 +231,6 @@ def card_of(shipment: Shipment) -> Card:
         earlier_races=facts.looks.earlier_runs if facts.looks else 0,
         settings=facts.given.get(score.contestant, {}),
         seconds=sum(files.read_record(path)["seconds"] for path in run.glob(f"{DIRECTORY}/*/{WALL}")),
-        energy=energy_of(run),
         commands=facts.commands,
         versions=facts.versions,
         environment=facts.environment,

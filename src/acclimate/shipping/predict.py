@@ -46,12 +46,12 @@ from acclimate.core.types import (
     unwatched,
 )
 from acclimate.methods.baselines import BaselineModel, WordList, read_baseline
-from acclimate.methods.task_loss import allowed_transitions, outputs_of_rows, predictions_of
+from acclimate.methods.task_loss import outputs_of_rows, predictions_of
 from acclimate.models.classifier import classifier_kind, labels_of, load_finetuned
 from acclimate.models.configuration import longest_of_config
 from acclimate.models.formats import OF_MENTIONS
 from acclimate.models.loading import load_tokenizer
-from acclimate.models.task_layers import crf_of, pooling_of, transitions_of
+from acclimate.models.task_layers import crf_of, pooling_of
 from acclimate.races import terms_and_states
 from acclimate.races.terms_and_states import TermsAndStates
 from acclimate.reading.source import open_source
@@ -174,11 +174,9 @@ class Predictor:
         crf = crf_of(self.model)
         if crf is None or not len(outputs_wC):
             return cast(np.ndarray, softmax(outputs_wC, axis=-1))
-        barred = transitions_of(self.model.config) == "scheme"
-        allowed = allowed_transitions(self.labels).to(self.model.device) if barred else None
         emissions_1wC = torch.from_numpy(outputs_wC).to(self.model.device)[None]
         lengths_1 = torch.tensor([len(outputs_wC)], device=self.model.device)
-        return crf.marginals(emissions_1wC, lengths_1, allowed)[0].cpu().numpy()
+        return crf.marginals(emissions_1wC, lengths_1)[0].cpu().numpy()
 
 
 @dataclass(frozen=True)

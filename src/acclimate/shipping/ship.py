@@ -37,6 +37,7 @@ from acclimate.core.types import (
     Watch,
     unwatched,
 )
+from acclimate.jobs.job import check_format
 from acclimate.jobs.lock import FITTED, USE, is_part_of_run
 from acclimate.methods.baselines import read_baseline
 from acclimate.models.classifier import PROBLEM_TYPES, load_finetuned
@@ -53,8 +54,7 @@ from acclimate.shipping.card import Shipment, card_of, render
 from acclimate.shipping.form import write_form
 from acclimate.shipping.onnx import Int8
 from acclimate.shipping.predict import CombinedPredictor, load_predictor
-from acclimate.shipping.space import write_space
-from acclimate.shipping.texts import CARD, MARK, RECORD, asking_of, contestant_directory, refuse_former
+from acclimate.shipping.texts import CARD, MARK, RECORD, asking_of, contestant_directory
 from acclimate.shipping.ways import Way, try_ways
 from acclimate.tasks.prepared import Prepared, open_prepared
 
@@ -83,7 +83,6 @@ def ship(
     *,
     contestant: str = "",
     onnx: bool = False,
-    space: bool = False,
     license: str = "",
     language: Sequence[str] = (),
     watch: Watch = unwatched,
@@ -94,7 +93,6 @@ def ship(
 
     contestant  whose model to ship instead: the best encoder or the baseline
     onnx      True: add ONNX copies in 32 and 8 bits, and measure agreement, scores, speed and size (shipping/onnx.py)
-    space     True: add a small web page to try the model, for Gradio and the hub's Spaces (shipping/space.py)
     license   for the card, as the hub spells it, such as "apache-2.0"; "": none is stated
     language  codes for the card, such as "en"; (): none is stated
 
@@ -104,14 +102,14 @@ def ship(
     """
     run, to = Path(run), Path(to)
     _check_words(license, language)
-    refuse_former(run)
+    check_format(run)
     source = run / USE
     if is_part_of_run(run):
         run, source = run.resolve().parent, run.resolve()
     if contestant:
         source = contestant_directory(run, contestant)
     if (source / BASELINE_FILE).is_file() or (source / COMBINED_FILE).is_file():
-        shipped = _ship_linear(run, source, to, onnx=onnx, space=space, license=license, language=language, watch=watch)
+        shipped = _ship_linear(run, source, to, onnx=onnx, license=license, language=language, watch=watch)
         watch(Progress("ship", 0, 0, "texts", {"note": f"{shipped.contestant}, from {source}"}))
         return shipped
     if onnx:
@@ -138,9 +136,6 @@ def ship(
         else:
             reloaded = check.load_shipped(temporary)
             rounding = _check(reloaded, task, score, examples, watch)
-        if space:
-            paired = any(example.pair for example in examples)
-            write_space(temporary, task, reloaded, obstacle=form.obstacle, paired=paired)
         # the classifier before conversion, whose weights have no extreme values that 8 bits would lose
         onnx_source = check.Loaded(classifier.model, reloaded.tokenizer)
         int8 = onnx_copy.copy_as_int8(temporary, task, onnx_source, score.predicted, watch=watch) if onnx else None
@@ -167,7 +162,7 @@ def ship(
 
 
 def _ship_linear(
-    run: Path, source: Path, to: Path, *, onnx: bool, space: bool, license: str, language: Sequence[str], watch: Watch
+    run: Path, source: Path, to: Path, *, onnx: bool, license: str, language: Sequence[str], watch: Watch
 ) -> Shipped:
     """Write the baseline in `source`, of the race in `run`, or the linear model on terms and states there, to the
     directory `to`. Raises ValueError as `ship` does.
@@ -180,9 +175,9 @@ def _ship_linear(
     files.check_manifest(source)
     outcome, about = read_outcome(recorded), files.read_object(source / RECORD, names=("contestant", "dev"))
     name = about["contestant"]
-    if onnx or space:
+    if onnx:
         need = "a model of transformers, and {} is none" if combined else "an encoder, and {} has none"
-        raise ValueError(f"{option('onnx')} and {option('space')} need {need.format(name)}. Ship without them")
+        raise ValueError(f"{option('onnx')} needs {need.format(name)}. Ship without it")
     if outcome.folds:
         raise ValueError(
             f"{run}: this race scored by cross-validation, so no test predictions of {source} exist to check it "

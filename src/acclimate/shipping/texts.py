@@ -32,7 +32,8 @@ from acclimate.core.door import option
 from acclimate.core.hub import failures, status_of
 from acclimate.core.names import nearest_folder, shown
 from acclimate.core.types import BASELINE_FILE, COMBINED_FILE, Example, Progress, Rejected, Watch, unwatched
-from acclimate.jobs.lock import ENCODER, FITTED, FORMER_USE, OUTCOME, USE
+from acclimate.jobs.job import check_format
+from acclimate.jobs.lock import ENCODER, FITTED, OUTCOME, USE
 from acclimate.models.loading import locate
 from acclimate.reading.formats.squad import question_rows
 from acclimate.reading.source import WORD_LINES, Source, open_source
@@ -129,7 +130,7 @@ def checkpoint_in(model: str | PathLike[str], contestant: str = "", *, watch: Wa
     Raises ValueError for a race without such a model, and for what is none of these.
     """
     where = Path(locate(model))
-    refuse_former(where)
+    check_format(where)
     if contestant:
         place = contestant_directory(where, contestant)
         announce_contestant(place, watch)
@@ -158,23 +159,6 @@ def announce_contestant(place: Path, watch: Watch) -> None:
     if (place / RECORD).is_file():
         name = files.read_object(place / RECORD, names=("contestant",))["contestant"]
         watch(Progress("predict", 0, 0, "rows", {"note": f"by {name}, from {place}"}))
-
-
-def refuse_former(directory: Path) -> None:
-    """Raises ValueError for a race of version 0.2, and for its winner/."""
-    run = directory.parent if directory.name == FORMER_USE else directory
-    if not (run / f"race{OUTCOME}").exists():
-        return
-    former = run / FORMER_USE
-    if former.is_dir() and not (run / USE).exists():
-        from acclimate.races.outcome import written_before
-
-        raise ValueError(
-            f"{former}: {FORMER_USE}/ is now called {USE}/. {written_before(run)}. To predict with the old model, copy "
-            f"{FORMER_USE}/ to a folder of another name"
-        )
-    if directory.name == FORMER_USE:
-        raise ValueError(f"{directory}: {FORMER_USE}/ is now called {USE}/. Give {run / USE}, or {run} itself")
 
 
 def contestant_directory(run: Path, contestant: str) -> Path:

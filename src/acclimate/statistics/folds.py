@@ -126,16 +126,6 @@ def components_of_rows(shares_Rn: Values, *, folds: int) -> Components:
     return Components(nothing, folds / (folds - 1) * alone, np.ones_like(alone), count, nothing)
 
 
-def components_of_folds(scores_RK: Values) -> Components:
-    """Return Nadeau and Bengio's variance of the mean of folds' scores (..., R, K), or of differences of them."""
-    repeats, folds = scores_RK.shape[-2:]
-    number = repeats * folds
-    square = scores_RK.reshape(*scores_RK.shape[:-2], number).var(axis=-1, ddof=1)
-    variance = (1 / number + 1 / (folds - 1)) * square
-    # as if the folds' scores were items: their number less 1 are the degrees of freedom
-    return Components(np.zeros_like(square), variance, np.ones_like(square), number, np.zeros_like(square))
-
-
 def _check(repeats: int, rows: int, folds: int) -> None:
     if repeats < 1:
         raise ValueError("no repeat of the cross-validation: give the predictions of one at least")

@@ -91,7 +91,6 @@ def _layer(name: str, layer: str, further: bool = False) -> ModelVariant:
     of_text, rate = ("linear", CRF_RATE) if "crf" in layer else (layer, 1.0)
     layer_settings = {
         "tag_layer": layer,
-        "tag_transitions": "any",
         "tag_transitions_rate": rate,
         "sequence_layer": of_text,
     }

@@ -41,10 +41,9 @@ from acclimate.models.families import PLACES
 from acclimate.models.gates import heads_known
 from acclimate.races import work
 from acclimate.races.compare import Against, Key
-from acclimate.races.contestants import Adapting, check_adaptations, domain_job, looks_at, starts, tested, with_model
-from acclimate.races.design import Cell, Design, HeldOutLosses, adaptings_of, fine_tunings, heldout_columns
+from acclimate.races.contestants import Adapting, check_adaptations, domain_job, starts, tested, with_model
+from acclimate.races.design import Cell, Design, HeldOutLosses, fine_tunings, heldout_columns
 from acclimate.races.recipe import (
-    HeldOutMasks,
     RaceRecipe,
     Seeds,
     check_each_once,
@@ -129,12 +128,6 @@ class DgaStudyRecipe:
     adapt_seeds: Positive = 1
     """Adaptations of each contestant, each with another seed, at most as many as `seeds`. Fine-tuning seed k starts
     from adaptation k mod adapt_seeds. With 1, verdicts are about this one draw of adapting."""
-    look_every: Count = 0
-    """Steps between two looks at the losses on held-out text of the domain and on general text while a model adapts,
-    for the path of both losses on the page; 0: no looks."""
-    heldout_masks: HeldOutMasks = "words"
-    """Masks of the losses on held-out text: of whole words; or with "both" of sub-words too, in further columns, where
-    the methods mask sub-words (`adapt.whole_words` is false)."""
     ablations: bool = False  # also run these seven further ones, which are Table 3's
     rows: Count = 0  # number of training rows to sample; 0: all rows
     rows_seed: Count = 0  # seed of that sample
@@ -210,16 +203,10 @@ def design(recipe: DgaStudyRecipe, inputs: Inputs) -> Design:
     """Return the study. Raises ValueError for faulty files, and for contestants that do not fit model or task."""
     several = bool(recipe.tasks)
     columns: list[tuple[Materials, list[Cell], list[HeldOutLosses]]] = []
-    adaptings = []
     for number, task_inputs in enumerate(inputs_by_task(inputs, recipe.tasks, recipe.corpora)):
         materials = _materials(recipe, task_inputs)
         tuning = replace(recipe.finetune, epochs=recipe.epochs[number]) if recipe.epochs else recipe.finetune
         columns.append((materials, *_column(recipe, tuning, materials, several=several)))
-        adaptings.append(
-            adaptings_of(
-                [cell for cell in columns[-1][1] if cell.row != ENSEMBLE], f", {materials.task.name}" if several else ""
-            )
-        )
     tasks = [materials.task.name for materials, _, _ in columns]
     check_distinct(tasks)
     first = columns[0][0]
@@ -248,7 +235,6 @@ def design(recipe: DgaStudyRecipe, inputs: Inputs) -> Design:
         metrics=reported,
         means=means,
         losses=tuple(loss for _, _, losses in columns for loss in losses),
-        adaptings=tuple(adaptings),
         notes=tuple(notes),
         race=RaceRecipe(seeds=recipe.seeds, contestants=(), dapt=recipe.stated(MLM), finetune=recipe.finetune),
         examination=None if several else first.examination,
@@ -293,13 +279,10 @@ def _column(
     """
     task, names = materials.task, recipe.names
     suffix = f", {task.name}" if several else ""
-    sub_words = recipe.heldout_masks == "both" and not recipe.adapt.whole_words
-    measured: dict[str, Any] = {"max_tokens": recipe.adapt.max_tokens, "sub_words": sub_words}
-    looks = looks_at(recipe.look_every, materials.heldout, materials.general_heldout, **measured)
     models: dict[str, Job | None] = {UNTOUCHED: None}
     for name, (method, _) in ADAPTED.items():
         if name in names or (name == MLM and ENSEMBLE in names):
-            adapting_job = domain_job(f"{name}{suffix}", method, recipe.stated(name), materials, looks=looks)
+            adapting_job = domain_job(f"{name}{suffix}", method, recipe.stated(name), materials)
             models[name] = with_model(adapting_job, None, materials)
 
     started = {
@@ -333,8 +316,8 @@ def _column(
         materials.heldout,
         materials,
         adapt_seeds=recipe.adapt_seeds,
+        max_tokens=recipe.adapt.max_tokens,
         ending=suffix,
-        **measured,
     )
     return cells, losses
 

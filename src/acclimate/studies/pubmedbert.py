@@ -35,7 +35,7 @@ import numpy as np
 
 from acclimate.core import files, ranks, settings
 from acclimate.core.settings import Count, Positive, check_no_more, check_ranges
-from acclimate.core.types import SUB_WORDS, Watch
+from acclimate.core.types import Watch
 from acclimate.data.corpus_scan import leave_out
 from acclimate.data.inputs import Inputs
 from acclimate.data.leaks import SEALED, Sealed
@@ -50,7 +50,7 @@ from acclimate.races import work
 from acclimate.races.compare import Against, Mean
 from acclimate.races.contestants import Entries, drawn_again, heldout_losses, job_of
 from acclimate.races.design import Cell, Design, HeldOutLosses, Search
-from acclimate.races.recipe import HeldOutMasks, RaceRecipe, SearchRecipe, Seeds, check_each_once
+from acclimate.races.recipe import RaceRecipe, SearchRecipe, Seeds, check_each_once
 from acclimate.reading.datasets import blurb
 from acclimate.reading.labelled import Labelled, LabelledFiles
 from acclimate.reports.table import DOMAIN_HEADING, HEADING, adaptations_note
@@ -76,7 +76,6 @@ ModelName = Literal[
 MODEL_NAMES: tuple[ModelName, ...] = get_args(ModelName)[:-2]  # those that need no full texts
 GENERAL_PIECES, GENERAL_WORDS, DOMAIN_PIECES, DOMAIN_WORDS, GOES_ON, EXTENDED, HALVES, GENERAL = MODEL_NAMES
 A_WORD = "nats a masked word with all its pieces, so that models with different vocabularies can be compared"
-A_PIECE = "nats a masked piece: compare it only between models with the same vocabulary"
 MORE_STEPS = 1.6  # 100,000 steps in place of 62,500 (section 6.3)
 # what the paper finds (Tables 7 and 8; section 3.2 for the mixed-domain models): the first is better than the second
 ORDERINGS = (
@@ -117,9 +116,6 @@ class PubmedbertStudyRecipe:
     general_heldout: str = ""
     """A file or folder of general text that no model trains on, to report the loss on: what pretraining on the domain
     forgets, or never learns; "": none."""
-    heldout_masks: HeldOutMasks = "words"
-    """Masks of the losses on held-out text: of whole words, in nats a word, which models with different vocabularies
-    have in common; or with "both" of pieces too, in further columns, where the models mask pieces."""
     scratch: ScratchRecipe = field(
         default_factory=lambda: ScratchRecipe(
             vocabulary=8_000,
@@ -257,32 +253,30 @@ def _heldout_columns(
 ) -> Iterator[HeldOutLosses]:
     """Yield the losses of the models on held-out text, each beside that of the model of general text."""
     for heading, name in ((HEADING, "general_heldout"), (DOMAIN_HEADING, "heldout")):
-        for whole_words in (True, False):
-            is_scored = whole_words or (recipe.heldout_masks == "both" and _masks_pieces(recipe))
-            if name not in texts or not is_scored:
-                continue
-            title = heading if whole_words else f"{heading}{SUB_WORDS}"
-            options: dict[str, Any] = {"max_tokens": recipe.scratch.max_tokens, "whole_words": whole_words}
-            jobs = {
-                model: heldout_losses(f"{title}, {model}", texts[name], job, recipe.adapt_seeds, materials, **options)
-                for model, job in models.items()
-                if model in (GENERAL, *recipe.rows_of_models)
-            }
-            text = "general text" if name == "general_heldout" else "text of the domain"
-            yield HeldOutLosses(
-                title,
-                f"masked language modelling on {text} that no model here was trained on, "
-                f"{A_WORD if whole_words else A_PIECE}; in brackets the difference from the "
-                f"{'first ' if recipe.adapt_seeds > 1 else ''}model of general text."
-                f"{adaptations_note(recipe.adapt_seeds)}",
-                (GENERAL, jobs[GENERAL][0]),
-                {model: jobs[model] for model in recipe.rows_of_models},
-                unit="a_word" if whole_words else "loss",
+        if name not in texts:
+            continue
+        jobs = {
+            model: heldout_losses(
+                f"{heading}, {model}",
+                texts[name],
+                job,
+                recipe.adapt_seeds,
+                materials,
+                max_tokens=recipe.scratch.max_tokens,
             )
-
-
-def _masks_pieces(recipe: PubmedbertStudyRecipe) -> bool:
-    return not recipe.scratch.whole_words or {GENERAL_PIECES, DOMAIN_PIECES} & {*recipe.rows_of_models} != set()
+            for model, job in models.items()
+            if model in (GENERAL, *recipe.rows_of_models)
+        }
+        text = "general text" if name == "general_heldout" else "text of the domain"
+        yield HeldOutLosses(
+            heading,
+            f"masked language modelling on {text} that no model here was trained on, {A_WORD}; in brackets the "
+            f"difference from the {'first ' if recipe.adapt_seeds > 1 else ''}model of general text."
+            f"{adaptations_note(recipe.adapt_seeds)}",
+            (GENERAL, jobs[GENERAL][0]),
+            {model: jobs[model] for model in recipe.rows_of_models},
+            unit="a_word",
+        )
 
 
 def extend_vocabulary(*, out: Path, watch: Watch, recipe: Mapping[str, Any], corpus: Path, model: Path) -> Result:

@@ -11,7 +11,7 @@ from acclimate.studies import write_again
 def regenerate(run: Path) -> str:
     """Write the tables and pages in `run` from the outcomes there, and return the texts. No job runs.
 
-    Raises ValueError, with what differs, where a result is not the lock's, or where an earlier version left no outcome.
+    Raises ValueError, with what differs, where a result is not the lock's.
     """
     lock = read_lock(run)
     if faults := differences(run, weights=False):
@@ -20,7 +20,4 @@ def regenerate(run: Path) -> str:
             f"{faults[0]}{more}. Nothing was written. Put back what it was, or remove that job's folder and give the "
             f"command again: {lock['verb']}"
         )
-    try:
-        return write_again(run)
-    except FileNotFoundError:
-        raise ValueError(f"{run} is of an earlier version. Give its command again: {lock['verb']}") from None
+    return write_again(run)

@@ -35,9 +35,9 @@ from acclimate.methods.recipes import finetune, mlm, tapter
 from acclimate.models.configuration import longest_input
 from acclimate.races.compare import Against
 from acclimate.races.contestants import enter, starts
-from acclimate.races.design import Cell, Design, adaptings_of, fine_tunings, heldout_columns, scored
+from acclimate.races.design import Cell, Design, fine_tunings, heldout_columns, scored
 from acclimate.races.facts import adapting_jobs
-from acclimate.races.recipe import HeldOutMasks, RaceRecipe, Seeds, check_each_once
+from acclimate.races.recipe import RaceRecipe, Seeds, check_each_once
 from acclimate.reading.labelled import Labelled, LabelledFiles, fewer
 from acclimate.reports.page import amount
 from acclimate.reports.table import UNTOUCHED
@@ -75,12 +75,6 @@ class TapterStudyRecipe:
     adapt_seeds: Positive = 1
     """Adaptations of each contestant, each with another seed, at most as many as `seeds`. Fine-tuning seed k starts
     from adaptation k mod adapt_seeds. With 1, verdicts are about this one draw of adapting."""
-    look_every: Count = 0
-    """Steps between two looks at the losses on held-out text of the domain and on general text while a model adapts,
-    for the path of both losses on the page; 0: no looks."""
-    heldout_masks: HeldOutMasks = "both"
-    """Masks of the losses on held-out text: of whole words; or with "both" of sub-words too, in further columns, where
-    TAPT or TAPTER masks sub-words, as in the paper."""
     first: str = ""  # what models are fine-tuned on first: a dataset of --data, or a labelled file; "": one stage only
     rows: Count = 0  # number of training rows to sample; 0: all rows
     first_rows: Count = 0  # number of training rows to sample for the first stage; 0: all rows
@@ -119,10 +113,8 @@ def design(recipe: TapterStudyRecipe, inputs: Inputs) -> Design:
     # dapt: a race reads held-out text at its length, TAPT's here
     adapting: dict[str, Any] = {"tapt": recipe.tapt, "tapter": recipe.tapter, "dapt": recipe.tapt}
     adapting |= {"contestants": recipe.contestants, "finetune": recipe.finetune}
-    adapting |= {"adapt_seeds": recipe.adapt_seeds, "look_every": recipe.look_every}
-    adapting |= {"heldout_masks": recipe.heldout_masks}
-    race = RaceRecipe(seeds=recipe.seeds, **adapting)
-    entries = enter(race, materials, domain=domain)
+    race = RaceRecipe(seeds=recipe.seeds, adapt_seeds=recipe.adapt_seeds, **adapting)
+    entries = enter(race, materials)
 
     cells = []
     for name, model in entries.models.items():
@@ -162,11 +154,8 @@ def design(recipe: TapterStudyRecipe, inputs: Inputs) -> Design:
                 materials,
                 adapt_seeds=recipe.adapt_seeds,
                 max_tokens=recipe.tapt.max_tokens,
-                sub_words=recipe.heldout_masks == "both"
-                and not (recipe.tapt.whole_words and recipe.tapter.whole_words),
             )
         ),
-        adaptings=(adaptings_of(cells),),
         notes=(f"Trained on {materials.task.sizes['train']:,} rows{trained}.", *materials.notes),
         race=race,
         examination=materials.examination,

@@ -32,7 +32,7 @@ from typing import Annotated, Any, Literal
 from acclimate.core import files, settings
 from acclimate.core.figures import si
 from acclimate.core.settings import RECIPES, Count, Positive, Range, check_no_more, check_ranges
-from acclimate.core.types import SUB_WORDS, Split, Watch
+from acclimate.core.types import Split, Watch
 from acclimate.data import retrieve
 from acclimate.data.gather import gather
 from acclimate.data.inputs import Inputs
@@ -47,13 +47,13 @@ from acclimate.races.compare import Against
 from acclimate.races.contestants import adapted, cut, heldout_loss, retrieved
 from acclimate.races.design import Cell, Design, HeldOutLosses, fine_tunings, scored
 from acclimate.races.outcome import Outcome
-from acclimate.races.recipe import HeldOutMasks, RaceRecipe, Seeds, check_each_once
+from acclimate.races.recipe import RaceRecipe, Seeds, check_each_once
 from acclimate.reading.datasets import glue
 from acclimate.reading.datasets import tlm as datasets
 from acclimate.reading.labelled import LabelledFiles
 from acclimate.reports.page import Drawing, Section
 from acclimate.reports.plots import means_against_flop
-from acclimate.reports.table import HEADING, MEANING, SUB_WORDS_MEANING, adaptations_note, interval_text
+from acclimate.reports.table import HEADING, MEANING, adaptations_note, interval_text
 from acclimate.statistics.significance import Interval
 from acclimate.studies.datasets import check_distinct, inputs_by_task, means_over_tasks
 from acclimate.studies.models import FINETUNING_OF_SMALL, little_learnt
@@ -111,9 +111,6 @@ class TlmStudyRecipe:
     model_flops: Annotated[float, Range(least=0)] = 0.0
     """FLOP that pretraining the given model took, for Figure 1; the paper: 4.36e21 for RoBERTa-large. 0: unknown, and
     the figure leaves the model out."""
-    heldout_masks: HeldOutMasks = "words"
-    """Masks of the losses on held-out general text: of whole words; or with "both" of sub-words too, in a further
-    column, where stage 1 masks sub-words (`tlm.whole_words` is false)."""
     second: str = ""  # a file or folder of another general corpus, from which vary=retrieval retrieves too; "": none
     retrieval: retrieve.RetrieveRecipe = field(default_factory=retrieve.RetrieveRecipe)
     """How documents are retrieved for every variant, except for what is varied."""
@@ -437,23 +434,16 @@ def _losses(
     text, longest = materials.general_heldout, recipe.tlm.max_tokens
     if text is None or not first_stages:
         return ()
-    measures = [(HEADING, MEANING, True)]
-    if recipe.heldout_masks == "both" and not recipe.tlm.whole_words:
-        measures.append((f"{HEADING}{SUB_WORDS}", SUB_WORDS_MEANING, False))
-    columns = []
-    for heading, meaning, whole_words in measures:
-        masked: dict[str, Any] = {"max_tokens": longest, "whole_words": whole_words}
-        before = heldout_loss(f"{heading}, model", text, None, materials, **masked)
-        after = {
-            name: [
-                heldout_loss(f"{heading}{suffix}, seed {seed}", text, job, materials, **masked)
-                for seed, job in enumerate(firsts)
-            ]
-            for name, firsts in first_stages.items()
-        }
-        note = adaptations_note(recipe.adapt_seeds or recipe.seeds)
-        columns.append(HeldOutLosses(f"{heading}{suffix}", meaning + note, (untouched, before), after))
-    return tuple(columns)
+    before = heldout_loss(f"{HEADING}, model", text, None, materials, max_tokens=longest)
+    after = {
+        name: [
+            heldout_loss(f"{HEADING}{suffix}, seed {seed}", text, job, materials, max_tokens=longest)
+            for seed, job in enumerate(firsts)
+        ]
+        for name, firsts in first_stages.items()
+    }
+    note = adaptations_note(recipe.adapt_seeds or recipe.seeds)
+    return (HeldOutLosses(f"{HEADING}{suffix}", MEANING + note, (untouched, before), after),)
 
 
 def _cost_of_stage_1(cell: Cell, out: Path) -> Mapping[str, Any]:

@@ -231,11 +231,6 @@ def open_prepared(path: Path) -> Prepared:
         raise ValueError(f"{path} is the directory of a run, and its task lies in it. State {path / 'data'}")
     files.check_manifest(path)
     about = files.read_json(path / _ABOUT)
-    if "sealed" not in about["hashes"]:
-        raise ValueError(
-            f"{path} was prepared by an earlier version of acclimate, which did not seal the test set. Choose another "
-            f"{option('out')}, or remove that one"
-        )
     return Prepared(
         path=path,
         name=about["name"],

@@ -229,18 +229,6 @@ def all_tags(tags: Collection[str], scheme: Scheme) -> tuple[str, ...]:
     return (OUTSIDE, *(letter if kind == UNTYPED else f"{letter}-{kind}" for kind in kinds for letter in letters))
 
 
-def may_follow(before: str, tag: str, scheme: Scheme) -> bool:
-    """Return True if `tag` may follow `before` in a sequence that `converted` does not change.
-
-    O stands for the beginning and the end of a sentence too.
-    """
-    begin, inside, end, single = _WRITTEN[scheme]
-    goes_on = tag[0] in {inside, end} - {begin, single}
-    if goes_on:
-        return before[0] in {begin, inside} and before[2:] == tag[2:]
-    return before[0] not in {begin, inside} - {end, single}
-
-
 def _split_types(tags: Sequence[str]) -> list[list[str]]:
     """Return for each type, in sorted order, the tags of its entities, with O for all others."""
     parts = [{part.partition("-")[2]: part for part in joined_tags(tag) if part != OUTSIDE} for tag in tags]

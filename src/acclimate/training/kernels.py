@@ -1,9 +1,9 @@
-"""The precision of a forward pass, and attention, dropout and linear layers as a device computes them fast.
+"""The precision of a forward pass, and attention and dropout as a device computes them fast.
 
 PyTorch's attention on a CPU is one fused kernel where nothing is dropped: its backward pass in bfloat16 takes three to
 six times as long as the same products one after the other. Where attention weights are dropped it goes back to separate
 products, and there, as in all dropout, drawing a random float32 for each number takes most of the time. Sixteen random
-bits do as well, and a compiled loop draws and compares them in one pass: a tenth of what the passes take in PyTorch.
+bits of NumPy's do as well, and take a third of the time.
 
 Rows that share a line see themselves alone (training/pieces.py). Attention over the whole line would compute what the
 mask then hides, so here it goes row by row: on a CPU by compiled loops (row_attention.py), and in a last layer for the
@@ -11,11 +11,7 @@ queries alone that are read (models/heads.py); on a GPU by the kernel of FlashAt
 (Dao, 2023, "FlashAttention-2"). That kernel also needs no plan for each new shape, which costs cuDNN's a millisecond of
 the processor in every layer.
 
-PyTorch multiplies float32 matrices by MKL, though oneDNN, which it has as well, needs a tenth less time for two of the
-three products of a linear layer, and a third less for the one of a head with a large vocabulary.
-
-Shape suffixes: B rows, H heads, Q queries, K keys, D numbers of a head; of a linear layer: N positions, I and O numbers
-that go in and out; T tokens of a piece, padding included.
+Shape suffixes: B rows, H heads, Q queries, K keys, D numbers of a head; T tokens of a piece, padding included.
 """
 
 from __future__ import annotations
@@ -23,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,32 +27,23 @@ from torch import Tensor
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
-from acclimate.core.compiled import STRIDE, compiled, mix
 from acclimate.models.heads import ASKED
 from acclimate.training.plan import Plan, autocast_type
-from acclimate.training.row_attention import LANES, LEVELS, RowsOfCpu, attention_by_row
+from acclimate.training.row_attention import LEVELS, RowsOfCpu, attention_by_row
 
-BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}  # bytes of a number -> whole numbers as wide
 HIDDEN = -1e30  # score of a key that a query may not see; bfloat16 has it
 ROWS = "rows_that_see_themselves"  # attribute of a mask
 GRAIN = 8  # widths are multiples of it, so that there are few shapes, for which the CPU's kernels are made once
 LONG = 4_096  # tokens of a row times numbers of a head, above which PyTorch's products are faster than loops
-LEAST_PRODUCT = 2**22  # multiplications of a product that is worth another kernel
 SPREAD = 128  # tokens: the longest row of a GPU's is stated as a multiple, so that compiled code meets few
 FLASH_SIZES = range(8, 257, 8)  # numbers of a head that the kernel of FlashAttention takes
 
 
-def kernels(plan: Plan, where: torch.device, *, frozen: bool = False) -> AbstractContextManager[Any]:
-    """In the block, compute attention, and on a CPU dropout and linear layers, as below.
-
-    frozen  without gradients, and no weight changes in the block, so that a CPU keeps those of linear layers once more,
-            as it multiplies them
-    """
+def kernels(plan: Plan, where: torch.device) -> AbstractContextManager[Any]:
+    """In the block, compute attention, and on a CPU dropout, as below."""
     if not attends_by_row(plan, where):
         return nullcontext()
-    if where.type != "cpu":
-        return Kernels(_ON_GPU)
-    return Kernels({**_ON_CPU, functional.linear: partial(linear, packed={})} if frozen else _ON_CPU)
+    return Kernels(_ON_CPU if where.type == "cpu" else _ON_GPU)
 
 
 def attends_by_row(plan: Plan, where: torch.device) -> bool:
@@ -74,10 +60,10 @@ def attends_by_row(plan: Plan, where: torch.device) -> bool:
 
 
 @contextmanager
-def arithmetic(plan: Plan, where: torch.device, *, frozen: bool = False) -> Iterator[None]:
+def arithmetic(plan: Plan, where: torch.device) -> Iterator[None]:
     """In the block, compute matrix products in the plan's precision, and attention and dropout as in `kernels`."""
     narrow = autocast_type(plan.precision, where)
-    with kernels(plan, where, frozen=frozen), torch.autocast(where.type, dtype=narrow, enabled=narrow is not None):
+    with kernels(plan, where), torch.autocast(where.type, dtype=narrow, enabled=narrow is not None):
         yield
 
 
@@ -102,35 +88,13 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
 
     The share is rounded to a multiple of 1/65,536; the scale is that of the rounded share, so the mean stays.
     """
-    if not training or inplace or not 0 < p < 1:
+    dropped = round(p * LEVELS)
+    if not training or inplace or not 0 < dropped < LEVELS:
         return functional.dropout(input, p, training, inplace)
-    return input * factors(input, p)
-
-
-def factors(like: Tensor, p: float) -> Tensor:
-    """Return a tensor of the shape and type of `like`: 0 for a share `p` of the places, 1 / (1 - p) for the others."""
-    places, dropped = like.numel(), round(p * LEVELS)
-    if not 0 < dropped < LEVELS:
-        return functional.dropout(torch.ones_like(like), p)
-    bits = BITS[like.element_size()]
-    stays = torch.full((), LEVELS / (LEVELS - dropped), dtype=like.dtype).view(bits)
-    drawn = torch.empty(-(-places // LANES) * LANES, dtype=like.dtype)
-    seed = torch.empty((), dtype=torch.int64).random_(-(2**63), None)
-    fill(drawn.view(bits).numpy(), seed.numpy().view(np.uint64)[()], np.uint16(dropped), stays.numpy()[()])
-    return drawn[:places].view(like.shape)
-
-
-@compiled
-def fill(numbers: Any, seed: Any, least: Any, stays: Any) -> None:
-    """Write `stays` to each place whose 16 random bits are at least `least`, and 0 to the others.
-
-    numbers  whole numbers, of which there is a multiple of LANES
-    seed     of splitmix64, of which each word of 64 bits serves LANES places
-    """
-    for word in range(len(numbers) // LANES):
-        drawn = mix(seed + np.uint64(word + 1) * STRIDE)
-        for lane in range(LANES):
-            numbers[LANES * word + lane] = stays if np.uint16(drawn >> np.uint64(16 * lane)) >= least else 0
+    seed = int(torch.empty((), dtype=torch.int64).random_())
+    words = np.random.SFC64(seed).random_raw(-(-input.numel() // 4))
+    stays = torch.from_numpy(words.view(np.uint16)[: input.numel()] >= dropped).view(input.shape)
+    return input * (stays * (LEVELS / (LEVELS - dropped))).to(input.dtype)
 
 
 def attention(  # noqa: PLR0917  torch's signature
@@ -278,52 +242,8 @@ def rows_of_gpu(tokens: int, firsts_R: np.ndarray, lengths_R: np.ndarray, where:
     return RowsOfGpu(torch.from_numpy(bounds).to(where), -(-int(np.diff(bounds).max()) // SPREAD) * SPREAD)
 
 
-def linear(
-    input: Tensor, weight: Tensor, bias: Tensor | None = None, *, packed: dict[int, tuple[Tensor, Tensor]] | None = None
-) -> Tensor:
-    """Return input weight^T + bias as torch's linear does, in float32 by oneDNN. input (..., I), weight (O, I).
-
-    packed  id of a weight -> the weight, and the same in the order in which oneDNN multiplies it, which is else made
-            anew in each product; added to here. It takes as much memory again. None: weights change
-    """
-    plain = type(input) is Tensor and type(weight) in {Tensor, torch.nn.Parameter}
-    exact = plain and input.dtype == weight.dtype == torch.float32 and not torch.is_autocast_enabled("cpu")
-    large = input.numel() * len(weight) >= LEAST_PRODUCT
-    if not (exact and large and input.device.type == "cpu" and hasattr(torch.ops.mkldnn, "_linear_pointwise")):
-        return functional.linear(input, weight, bias)
-    if packed is None or torch.is_grad_enabled() or type(weight) is Tensor:
-        product: Tensor = _Linear.apply(input, weight, bias)  # type: ignore[no-untyped-call]
-        return product
-    if id(weight) not in packed:
-        rows = input.numel() // input.shape[-1]
-        packed[id(weight)] = weight, torch.ops.mkldnn._reorder_linear_weight(weight.detach(), rows)
-    return _product(input, packed[id(weight)][1], bias)
-
-
-class _Linear(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        ctx.save_for_backward(input, weight)
-        return _product(input, weight, bias)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Any:
-        input, weight = ctx.saved_tensors
-        to_input, to_weight, to_bias = ctx.needs_input_grad
-        gradient_NO = gradient.flatten(0, -2)
-        to_input_NI = _product(gradient, weight.t(), None) if to_input else None
-        to_weight_OI = gradient_NO.t() @ input.flatten(0, -2) if to_weight else None  # here MKL is as fast or faster
-        return to_input_NI, to_weight_OI, gradient_NO.sum(0) if to_bias else None
-
-
-def _product(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    product: Tensor = torch.ops.mkldnn._linear_pointwise(input, weight, bias, "none", [], "")
-    return product
-
-
 _ON_CPU: dict[Callable[..., Any], Callable[..., Any]] = {
     functional.scaled_dot_product_attention: attention,
     functional.dropout: dropout,
-    functional.linear: linear,
 }
 _ON_GPU: dict[Callable[..., Any], Callable[..., Any]] = {functional.scaled_dot_product_attention: attention}

@@ -33,7 +33,6 @@ from acclimate.core.types import Cost, NotFiniteError, Stream
 from acclimate.training.gradients import accumulate, config_of, layouts_of, name_texts, way_out
 from acclimate.training.kernels import kernels
 from acclimate.training.objective import Objective
-from acclimate.training.optimiser import AdamW, gradient_by_rows, word_embeddings
 from acclimate.training.pieces import Layout
 from acclimate.training.plan import Plan, device, loss_scaler
 from acclimate.training.shards import clip, end, is_sharded, recomputed, shard, unsharded
@@ -67,7 +66,7 @@ class Step:
     skips: int = 0  # steps skipped so far, over all sessions
 
 
-def adamw(objective: Objective, plan: Plan) -> AdamW:
+def adamw(objective: Objective, plan: Plan) -> torch.optim.AdamW:
     """Return AdamW over the trainable parameters. Vectors (biases, normalisation) are not decayed, as in BERT.
 
     The "multiple" of a group times the plan's rate is the rate of its parameters (`Objective.rate_multiple`). If the
@@ -84,7 +83,7 @@ def adamw(objective: Objective, plan: Plan) -> AdamW:
             {"params": [p for p in alike if p.ndim < 2], "weight_decay": 0.0, "multiple": multiple},
         ]
     betas = (plan.beta_1, plan.beta_2)
-    return AdamW(groups, lr=plan.rate, betas=betas, eps=plan.epsilon)
+    return torch.optim.AdamW(groups, lr=plan.rate, betas=betas, eps=plan.epsilon, fused=True)
 
 
 def train(
@@ -122,9 +121,6 @@ def train(
         replicate(objective)
     if plan.compile:
         objective.compile(dynamic=True)
-    # a hook, compiled code and processes that average their gradients want them dense
-    dense = _does(objective, "on_gradients") or plan.compile or ranks.world() > 1 or where.type != "cpu"
-    words = [] if dense or not isinstance(optimiser, AdamW) else word_embeddings(objective)
 
     ahead = ThreadPoolExecutor(1, thread_name_prefix="stream")  # makes the next batch while the model has this one
     with ahead, recomputed(objective, partial(kernels, plan, where)) if plan.recompute else nullcontext():
@@ -140,8 +136,7 @@ def train(
             pieces = layouts_of(objective, batch, plan, where)
             if step == start and where.type == "cpu":
                 _require_memory(objective, pieces)
-            with gradient_by_rows(words):
-                losses = accumulate(objective, batch, pieces, plan, step=step, where=where, scaler=scaler)
+            losses = accumulate(objective, batch, pieces, plan, step=step, where=where, scaler=scaler)
             if scaler is not None:
                 scaler.unscale_(optimiser)
             _call_hook(objective, "on_gradients", gradients=True)
@@ -196,18 +191,15 @@ def _require_memory(objective: Objective, pieces: Sequence[Layout]) -> None:
 
 def _call_hook(objective: Objective, hook: str, *, gradients: bool = False) -> None:
     """Call the hook on whole weights. Gathering sharded ones costs, so it is left out for a hook that does nothing."""
-    with unsharded(objective, gradients=gradients) if _does(objective, hook) else nullcontext():
+    does_something = getattr(type(objective), hook) is not getattr(Objective, hook)
+    with unsharded(objective, gradients=gradients) if does_something else nullcontext():
         getattr(objective, hook)()
-
-
-def _does(objective: Objective, hook: str) -> bool:
-    return getattr(type(objective), hook) is not getattr(Objective, hook)
 
 
 def keep_freed_memory() -> bool:
     """Make the C library reuse freed memory for the rest of this process. Return False where it is not glibc.
 
-    glibc gives freed blocks above some 32 MB back to the system and gets them anew in the next step, page by page and
+    glibc gives freed blocks above some 32 MB back to the system and gets them again in the next step, page by page and
     zeroed; the gradient of a word embedding is one. On a CPU those page faults took a tenth of a small model's step.
     The price: the process holds its peak until it ends, which a training process does anyway.
     """

@@ -100,19 +100,14 @@ def gathered(value: Tensor) -> Tensor:
 def clip(parameters: Iterable[nn.Parameter], most: float) -> float:
     """Shorten the gradient to the length `most`; return its L2 norm before that, over all processes.
 
-    A sparse gradient must be coalesced. Where none is, and there are no shards, this calls `nn.utils.clip_grad_norm_`.
+    Where there are no shards, this calls `nn.utils.clip_grad_norm_`.
     """
     with_gradient = [parameter for parameter in parameters if parameter.grad is not None]
     gradients: list[Any] = [parameter.grad for parameter in with_gradient]
-    cut = any(map(_is_cut, gradients))
-    if not cut and not any(gradient.is_sparse for gradient in gradients):
+    if not any(map(_is_cut, gradients)):
         return float(nn.utils.clip_grad_norm_(with_gradient, most))
-    parts = [
-        gradient.to_local() if cut else gradient.values() if gradient.is_sparse else gradient for gradient in gradients
-    ]
-    norm = nn.utils.get_total_norm(parts)
-    if cut:
-        norm = ranks.added(norm**2).sqrt()
+    parts = [gradient.to_local() for gradient in gradients]
+    norm = ranks.added(nn.utils.get_total_norm(parts) ** 2).sqrt()
     for part in parts:
         part.mul_((most / (norm + 1e-6)).clamp(max=1.0))
     return float(norm)

@@ -18,7 +18,6 @@ from typing import Any
 
 from acclimate.core.settings import flat
 from acclimate.core.types import Progress
-from acclimate.training.energy import Meter
 
 
 @dataclass(frozen=True)
@@ -116,17 +115,11 @@ def trackio(name: str, directory: Path, settings: Mapping[str, Any]) -> Tracker:
     return Tracker(log, run.finish)
 
 
-def energy(name: str, directory: Path, settings: Mapping[str, Any]) -> Meter:
-    """Return what measures the energy of the run, in `directory/energy.json`; it logs no numbers of the run."""
-    return Meter(_package("codecarbon", extra="energy"), directory)
-
-
-TRACKERS: dict[str, Callable[[str, Path, Mapping[str, Any]], Tracker | Meter]] = {
+TRACKERS: dict[str, Callable[[str, Path, Mapping[str, Any]], Tracker]] = {
     "tensorboard": tensorboard,
     "mlflow": mlflow,
     "wandb": wandb,
     "trackio": trackio,
-    "energy": energy,
 }
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal, Protocol
+from typing import Annotated, Literal
 
 from acclimate.core.settings import Range
 from acclimate.methods.method import Method, deferred
 from acclimate.methods.recipes import mlm
-from acclimate.models.formats import CRF_LAYERS, OutputLayer
 
 SearchReading = Literal["paper", "released"]
 StepSize = Annotated[float, Range(above=0)]
@@ -18,12 +17,6 @@ Ascents = Annotated[int, Range(least=1)]
 
 PASSES = 2.0  # passes of a step, forward and backward: over the text, and over the perturbed text
 ASCENT = 2 / 3  # of a pass: forward, and backward to the input without gradients of the weights
-SETTINGS = {  # SMART's settings of a fine-tuning, with their defaults
-    "smart_step": 1e-3,
-    "smart_noise": 1e-5,
-    "smart_radius": 1e-5,
-    "smart_ascents": 1,
-}
 
 
 @dataclass(frozen=True)
@@ -48,28 +41,6 @@ class AdversarialRecipe(mlm.MlmRecipe):
 def passes(recipe: AdversarialRecipe) -> float:
     """Passes through the encoder a step."""
     return PASSES + recipe.ascents * ASCENT
-
-
-class Smoothed(Protocol):
-    """A recipe with SMART's settings."""
-
-    @property
-    def smart(self) -> float: ...
-    @property
-    def tag_layer(self) -> OutputLayer: ...
-
-
-def check_smart(recipe: Smoothed) -> None:
-    """Raises ValueError for settings of SMART without SMART, and for SMART with a CRF."""
-    for name, default in SETTINGS.items():
-        value = getattr(recipe, name)
-        if value != default and not recipe.smart:
-            raise ValueError(f"{name} = {value} is for SMART, but smart is 0. Set smart to 1, or leave {name} out")
-    if recipe.smart and recipe.tag_layer in CRF_LAYERS:
-        raise ValueError(
-            f"smart = {recipe.smart} compares the tags of words, but with tag_layer = '{recipe.tag_layer}' whole "
-            "sentences are predicted. Set tag_layer to linear or bilstm, or leave smart out"
-        )
 
 
 METHOD = Method("adversarial", AdversarialRecipe, deferred("acclimate.methods.adversarial", "adapt"), passes=passes)

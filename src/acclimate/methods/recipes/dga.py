@@ -113,5 +113,4 @@ METHOD = Method(
     passes=passes,
     check=check,
     unsuited=unsuited,
-    looks_at_heldout=True,
 )

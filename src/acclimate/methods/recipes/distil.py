@@ -43,5 +43,4 @@ METHOD = Method(
     ),
     passes=passes,
     behind=lambda recipe: int(recipe.teacher == "deit"),  # the distillation token
-    looks_at_heldout=True,
 )

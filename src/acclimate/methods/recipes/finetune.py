@@ -15,10 +15,9 @@ from acclimate.core.settings import AboveZero, Count, Dropout, Positive, Range, 
 from acclimate.core.steps import finetuning_steps
 from acclimate.core.types import Example
 from acclimate.methods.method import Method, deferred
-from acclimate.methods.recipes.adversarial import Ascents, check_smart
 from acclimate.methods.recipes.mlm import Epochs, check_length
 from acclimate.models.families import LoraLayers
-from acclimate.models.formats import CRF_LAYERS, OF_MENTIONS, OutputLayer, Pooling, SequenceLayer, Transitions
+from acclimate.models.formats import CRF_LAYERS, OF_MENTIONS, OutputLayer, Pooling, SequenceLayer
 from acclimate.tasks.constant import constant_on_dev
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.tags import Scheme
@@ -27,7 +26,7 @@ from acclimate.training.plan import Plan
 
 Tagging = Literal["given", Scheme]  # how entities are tagged in training: as the task has it, or in a scheme
 
-OF_TAGS = ("tag_layer", "tag_transitions", "tag_transitions_rate", "tag_scheme")  # settings for tagged words alone
+OF_TAGS = ("tag_layer", "tag_transitions_rate", "tag_scheme")  # settings for tagged words alone
 OF_TEXTS = ("sequence_layer", "pooler")  # settings for labels of whole texts alone
 WIDTH = 768  # dimensions of the encoder whose rate `rate_by_width` states
 SPARED = 0.25  # of dev at least, or a look reads all of it
@@ -133,19 +132,8 @@ class FinetuneRecipe:
 
     # the head of tagged words
     tag_layer: OutputLayer = "linear"  # layer between the encoder and the tags of words: linear, LSTM or CRF (Table 10)
-    tag_transitions: Transitions = "any"
-    """Which tags a CRF may predict after each other: any, or those that the tag "scheme" allows."""
     tag_transitions_rate: AboveZero = 1.0  # learning rate of the CRF's weights in multiples of plan.rate, above 0
     tag_scheme: Tagging = "given"  # how entities are tagged in training (Table 11); predictions are scored as given
-
-    # SMART (Jiang et al., 2020)
-    smart: Annotated[float, Range(least=0, hint=", where 0 leaves SMART out")] = 0.0
-    """Weight of SMART's smoothness term, lambda_s, at least 0; 0: none; the paper tries 1, 3 and 5."""
-    smart_step: AboveZero = 1e-3  # length of a step of the search for the perturbation, eta, above 0; the paper: 1e-3
-    smart_noise: AboveZero = 1e-5  # standard deviation of the noise that the search starts from, sigma; the paper: 1e-5
-    smart_radius: AboveZero = 1e-5
-    """The most by which a number of a word's embedding is changed, epsilon; the paper: 1e-5."""
-    smart_ascents: Ascents = 1  # number of steps of the search, at least 1; the paper: 1
 
     def __post_init__(self) -> None:
         check_ranges(self)
@@ -158,12 +146,11 @@ class FinetuneRecipe:
             raise ValueError(
                 f"averaged = {self.averaged} takes the best looks, but choose is 'last'. Set averaged=1, or choose=best"
             )
-        for name, without in (("tag_transitions", "any"), ("tag_transitions_rate", 1.0)):
-            if getattr(self, name) != without and self.tag_layer not in CRF_LAYERS:
-                raise ValueError(
-                    f"{name} = {getattr(self, name)!r} is for a CRF, but tag_layer is '{self.tag_layer}'. Set "
-                    f"tag_layer to {' or '.join(CRF_LAYERS)}, or leave {name} out"
-                )
+        if self.tag_transitions_rate != 1.0 and self.tag_layer not in CRF_LAYERS:
+            raise ValueError(
+                f"tag_transitions_rate = {self.tag_transitions_rate} is for a CRF, but tag_layer is "
+                f"'{self.tag_layer}'. Set tag_layer to {' or '.join(CRF_LAYERS)}, or leave tag_transitions_rate out"
+            )
         for name, without in (("lora_alpha", 16.0), ("lora_dropout", 0.0), ("lora_layers", "attention")):
             if getattr(self, name) != without and not self.lora_rank:
                 raise ValueError(
@@ -175,7 +162,6 @@ class FinetuneRecipe:
                 f"special_tokens = {list(self.special_tokens)} adds rows to the embeddings, which LoRA does not train. "
                 f"Set lora_rank=0, or leave special_tokens out"
             )
-        check_smart(self)
 
 
 PAPERS = FinetuneRecipe(

@@ -76,5 +76,4 @@ METHOD = Method(
     check=check,
     behind=prompt,
     prompt=prompt,
-    looks_at_heldout=True,
 )

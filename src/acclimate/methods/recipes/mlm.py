@@ -77,6 +77,5 @@ METHOD = Method(
         ),
         Contestant("DAPT", "domain", group="dapt", small=_SMALL, usual=_USUAL_ON_DOMAIN, default=True),
     ),
-    looks_at_heldout=True,
     curves={"mlm": ("Language modelling", "masked tokens, nats")},
 )

@@ -50,5 +50,4 @@ METHOD = Method(
     ),
     passes=passes,
     check=check,
-    looks_at_heldout=True,
 )

@@ -137,7 +137,6 @@ METHOD = Method(
         vectors_seconds,
         then={"train_vectors": False},
     ),
-    looks_at_heldout=True,
     moves=True,
     curves={"embedding": ("Distance to the vectors of fastText", "distance to fastText, squared")},
 )

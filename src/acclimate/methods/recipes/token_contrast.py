@@ -55,5 +55,4 @@ METHOD = Method(
         Contestant("TaCO", "domain", {"contrast": "taco"}, small=TokenContrastRecipe(**SMALL)),
     ),
     passes=passes,
-    looks_at_heldout=True,
 )
