@@ -64,6 +64,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--metric-races", type=int, default=200)
     parser.add_argument("--metric-rounds", type=int, default=10)
     parser.add_argument("--end-races", type=int, default=20)
+    parser.add_argument("--metrics", nargs="+", default=list(METRICS))
     parser.add_argument("--rounds", type=int, default=20, help="rounds of a race at most")
     parser.add_argument("--adapted", type=int, nargs="+", default=[1, 3, 5], help="contestants beside the untouched")
     return parser.parse_args()
@@ -164,7 +165,7 @@ def cost_lines(options: argparse.Namespace) -> list[tuple[Any, ...]]:
     """
     lines = []
     levels = {form: levels_within(form, options.rounds) for form in FORMS}
-    for adapted, share, gain in itertools.product((1, 3), (0.2, 0.5, 0.8), GAINS):
+    for adapted, share, gain in itertools.product(options.adapted[:2], (0.2, 0.5, 0.8), GAINS):
         generator = np.random.default_rng([adapted, int(10 * share), int(gain)])
         race = growing(generator, options.cost_races, adapted=adapted, rounds=60, spread=(1.0, 1.0, 1.0), share=share)
         race.runs[:, -1] += gain
@@ -207,7 +208,9 @@ def end_lines(options: argparse.Namespace) -> list[tuple[Any, ...]]:
     latter are settled later).
     """
     lines = []
-    for rows, adapted, spread, gain in itertools.product((300, 2_000), (1, 3), (0.005, 0.02), (0.0, 0.02, 0.05)):
+    for rows, adapted, spread, gain in itertools.product(
+        (300, 2_000), options.adapted[:2], (0.005, 0.02), (0.0, 0.02, 0.05)
+    ):
         generator = np.random.default_rng([rows, adapted, int(1e4 * spread), int(1e4 * gain)])
         ends: list[str] = []
         rounds: list[int] = []
@@ -248,7 +251,9 @@ def metric_lines(options: argparse.Namespace) -> list[tuple[Any, ...]]:
     """(metric, adapted, spread, false claims, covered, no gain false) over all evaluations, with 500 test rows."""
     lines = []
     worlds = {world.name: world for world in WORLDS}
-    for name, adapted, spread in itertools.product(METRICS, (1, 3), ("equal", "a contestant x5", "untouched x5")):
+    for name, adapted, spread in itertools.product(
+        options.metrics, options.adapted[:2], ("equal", "a contestant x5", "untouched x5")
+    ):
         generator = np.random.default_rng([adapted, zlib.crc32((name + spread).encode())])
         first, middle, last = LUCK[spread]
         world, rows, luck_M = worlds[name], 500, (first, *[middle] * (adapted - 1), last)

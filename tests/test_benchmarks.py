@@ -141,6 +141,12 @@ WRITTEN = {
             "\n| 60 | ": 64,
         },
     ),
+    "until_settled": (
+        "--races 20 --cost-races 10 --metric-races 4 --end-races 1 --metric-rounds 4 --rounds 10 --adapted 1"
+        " --metrics accuracy",
+        [" races that ended because the test set was too small, "],
+        {"\n| in use | 1 | ": 15, "\n| accuracy | 1 | ": 3, "\n| 2,000 | 1 | ": 6},
+    ),
     "learning_curve": ("--studies 3 --draws 3", [], {"| 3 | 600 | 0.5 |": 5, "| 3 | 150 | ": 6}),
     "folds": ("--studies 40 --rows 50 --repeats 1 2", ["\n| 1 | "], {"\n| 20 features | 50 | 2 |": 2}),
     "start_and_memory": (

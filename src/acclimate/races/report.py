@@ -328,12 +328,11 @@ def summary(report: RaceReport) -> Section:
 
 def _questions(report: RaceReport) -> list[Section]:
     """Return what is folded away on the page, each section under a question, in their order; some may be empty."""
-    facts, path_titles = report.facts, {paths.title for paths in report.outcome.paths}
+    facts = report.facts
     by_question: dict[str, list[Section]] = {}
     for table in tables_of(report):
         start = next((start for start in QUESTIONS if table.title.startswith(start)), "")
-        question = TRAINING if table.title in path_titles else QUESTIONS.get(start, RUNS)
-        by_question.setdefault(question, []).append(table)
+        by_question.setdefault(QUESTIONS.get(start, RUNS), []).append(table)
     by_question[TRAINING] = [*_losses(report), *_moved(report), *by_question.get(TRAINING, [])]
     tables = {name: Section(name, parts=tuple(parts)) for name, parts in by_question.items()}
     first = [tables[name] for name in (RUNS, DIFFERENCES, PROBED, COSTS, TRAINING) if name in tables]
