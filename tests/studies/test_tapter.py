@@ -120,7 +120,7 @@ def test_without_raw_text_the_domain_loss_is_on_texts_of_dev_that_train_has_not(
     for paragraph in paragraphs:
         paragraph["qas"][0]["id"] = "dev-" + paragraph["qas"][0]["id"]
     write(tmp_path / "dev.json", [{"title": "", "paragraphs": paragraphs}])
-    column, _ = made(files, files / "first.json", tmp_path / "run", both).losses
+    [column] = made(files, files / "first.json", tmp_path / "run", both).losses
     assert column.name == DOMAIN_HEADING
     measured = Corpus(column.before[1].places["corpus"])
     unseen = [context(f"dev{number} {at}") for number in (0, 1) for at in range(2)]
