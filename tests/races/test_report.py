@@ -235,10 +235,10 @@ def test_a_page_too_large_is_refused_and_the_old_one_stays(lean: RaceReport, tmp
 def test_leakage_that_changes_the_verdict_is_said_plainly(lean: RaceReport) -> None:
     assert lean.leakage is not None
     same = render(lean)
-    assert "Without the 12 leaked test items the verdict stands:" in same
+    assert "Without the 12 test items that stand in the training data the verdict stands:" in same
     changed = replace(lean.leakage, changed=["only with the leaked items, DAPT is better than the untouched model"])
     text = render(studies.altered(lean, leakage=changed))
-    assert "Without the 12 leaked test items the verdict changes:" in text
+    assert "Without the 12 test items that stand in the training data the verdict changes:" in text
     assert "the verdict stands" not in text
 
 

@@ -23,7 +23,8 @@ class TaskOptions:
     """Options of labelled files, other than the file to train on.
 
     dev, test    what `task` may be, or the name of a split; where one is missing, its rows are split off
-    text, pair, label, group, id   names of columns
+    text, pair, label, group, id   names of columns; group: also "template" (rows that differ in numbers and names only)
+                 or "text" (pairs that share a text)
     kind, separator, fold_labels, repair, metric, max_tokens, split_seed   as of `reading.labelled.LabelledFiles`, which
                  calls the last one `seed`
     config, split, revision   of a dataset of the hub; split: to train on

@@ -169,7 +169,16 @@ LABELLED: Group = {  # a user's labelled files
     "text": (_option(str, "--text", "Column of the text.", COLUMNS), "text"),
     "pair": (_option(str | None, "--pair", "Column of a second text.", COLUMNS), None),
     "label": (_option(str, "--label", "Column of the label.", COLUMNS), "label"),
-    "group": (_option(str | None, "--group", "Column of what has to stay on one side of a split.", COLUMNS), None),
+    "group": (
+        _option(
+            str | None,
+            "--group",
+            "Column of what has to stay on one side of a split; or template (rows that differ in numbers and names "
+            "only), or text (pairs that share a text).",
+            COLUMNS,
+        ),
+        None,
+    ),
     "id": (_option(str | None, "--id", "Column of the rows' ids.", COLUMNS), None),
     "kind": (
         _option(

@@ -33,7 +33,7 @@ from acclimate.core.settings import digest
 from acclimate.core.types import SPLITS, Split
 from acclimate.data.dataset import SPLIT_NAMES, Rows, Source, Table, class_names, group_by_split, parquet_table
 from acclimate.reading.labelled import LabelledFiles
-from acclimate.reading.tables import Columns, no_column
+from acclimate.reading.tables import no_column
 from acclimate.text.documents import dataset_files, files_of, is_dataset
 from acclimate.text.untrusted import INPUTS, RECORD, named, printable
 
@@ -477,7 +477,7 @@ def _written(rows: Rows, labelled: LabelledFiles, source: Source, split: Split, 
                 raise no_column(about, column, present, "; questions have context, question and answers")
         return _cache_file(name, ".json", partial(_write_questions, rows), record)
     present = _columns(rows)
-    columns = Columns(labelled.text, labelled.label, labelled.pair, labelled.group, labelled.id).stated()
+    columns = labelled.columns.stated()
     for role, column in columns.items():
         if column not in present:
             raise no_column(about, column, present, role=role)

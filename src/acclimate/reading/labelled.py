@@ -30,6 +30,7 @@ from acclimate.core.door import is_python, option
 from acclimate.core.figures import listed
 from acclimate.core.names import meant, shown
 from acclimate.core.types import SPLITS, Example, Label, Rejected, Split
+from acclimate.reading.bonds import BONDS, grouped
 from acclimate.reading.formats.squad import IMPOSSIBLE, join_questions, question_rows
 from acclimate.reading.labels import (
     Stated,
@@ -76,7 +77,9 @@ class LabelledFiles:
     text: str = "text"  # column of the text
     label: str = "label"  # column of the label
     pair: str | None = None  # column of a second text
-    group: str | None = None  # column of groups, such as authors: rows of one group stay on one side of a split
+    group: str | None = None
+    """Column of groups, such as authors: rows of one group stay on one side of a split. "template": rows that differ
+    in numbers and names only; "text": pairs that share a text."""
     id: str | None = None  # column of the rows' ids
     kind: Stated = "auto"
     """What a label is: one of a few classes (sequence), several of them (multilabel), a number (score), a tag for each
@@ -95,7 +98,7 @@ class LabelledFiles:
 
     @property
     def columns(self) -> Columns:
-        return Columns(self.text, self.label, self.pair, self.group, self.id)
+        return Columns(self.text, self.label, self.pair, None if self.group in BONDS else self.group, self.id)
 
     @property
     def paths(self) -> dict[Split, Path]:
@@ -149,6 +152,8 @@ def read_files(labelled: LabelledFiles, *, limits: ReadLimits = LIMITS) -> Label
     for split, source in sources.items():
         rows[split], notes_on_file = _rows(source, labelled)
         notes += notes_on_file
+    if labelled.group in BONDS and labelled.kind not in {"tokens", "span"}:
+        _check_bond(sources["train"], labelled)
     values = [row.label for row in rows["train"] if isinstance(row, Row)]
     column = f"{sources['train'].name}: the column {labelled.label!r}"
     kind = task_kind(values, kind=labelled.kind, separator=labelled.separator, where=column)
@@ -203,7 +208,7 @@ def _opened(labelled: LabelledFiles, limits: ReadLimits) -> tuple[LabelledFiles,
     notes = [note for source in sources.values() for note in source.record.get("notes", ())]
     if kind == "auto" and train.holds_questions:
         kind = "span"
-    elif kind == "auto" and not _column_option(labelled) and train.holds_tags:
+    elif kind == "auto" and not _column_option(replace(labelled, group=labelled.columns.group)) and train.holds_tags:
         kind = "tokens"
         notes.append(f"{train.file} has a word and its tag a line, so it is read as {option('kind', kind)}.")
     _check_options(replace(labelled, kind=kind), sources)
@@ -239,7 +244,7 @@ def _check_options(labelled: LabelledFiles, sources: Mapping[Split, Source]) -> 
     roles: dict[str, str] = {}
     for role, column in labelled.columns.stated().items():
         earlier_role = roles.setdefault(column, role)
-        if earlier_role != role and {earlier_role, role} != {"group", "id"}:
+        if earlier_role != role and {earlier_role, role} not in ({"group", "id"}, {"group", "text"}, {"group", "pair"}):
             raise ValueError(f"{role}={column!r}: the same column as {earlier_role}. Name two columns")
     if kind == "tokens" and (labelled.pair or labelled.separator):
         setting = f"pair={labelled.pair!r}" if labelled.pair else f"separator={labelled.separator!r}"
@@ -263,6 +268,18 @@ def _check_options(labelled: LabelledFiles, sources: Mapping[Split, Source]) -> 
             raise ValueError(
                 f"{source.name}: given for {other_split} and for {split}. Leave {option(split)} out: we then split"
             )
+
+
+def _check_bond(source: Source, labelled: LabelledFiles) -> None:
+    """Raise ValueError if `group` may mean a bond or a column that the file has besides the texts."""
+    columns = list(dict.fromkeys(labelled.columns.stated().values()))
+    _, values = next(table_rows(source, columns, others=True), ("", ""))
+    if isinstance(values, Mapping) and labelled.group in {*values} - {*columns}:
+        name = str(labelled.group)
+        raise ValueError(
+            f"{source.name}: {option('group', name)} keeps rows with one {name} together, but the file also has a "
+            f"column {name!r}. Rename the column to group by it"
+        )
 
 
 def _column_option(labelled: LabelledFiles) -> str:
@@ -374,6 +391,14 @@ def _labelled_task(
     labels = sorted(
         {name for file in files.values() for label in file.labels for name in classes_in(label) if kind != "span"}
     )
+    bond = next((bond for bond in BONDS if bond == labelled.group), None)
+    if bond is not None:
+        if not missing:
+            raise ValueError(
+                f"{option('group', bond)}: files for dev and test were given, so nothing is split. Leave it out, or "
+                f"give one file and let acclimate split it"
+            )
+        splits = {**splits, "train": grouped(splits["train"], bond)}
     if missing:
         parts, note = split_off(splits["train"], missing, kind=kind, seed=labelled.seed, where=train.name)
         splits = {**splits, **parts}
