@@ -296,11 +296,11 @@ def as_text(examined: Examination, *, details: bool = False) -> str:
         leaks = [_leaks(examined), _leak_examples(examined)]
         return page(_title(examined), [findings, *(part for part in (reach, *data, *leaks) if part.rows or part.lines)])
     actionable = [finding for finding in examined.findings if finding.way_out or finding.level != "note"]
-    shown = actionable[:MOST_FINDINGS]
-    others = len(examined.findings) - len(shown)
+    first = actionable[:MOST_FINDINGS]
+    others = len(examined.findings) - len(first)
     hidden = f"{amount(others, 'other finding')} and the tables" if others else "The tables"
     more = f"{hidden}: {option('details', True)}"
-    short = _findings(dataclasses.replace(examined, findings=tuple(shown)))
+    short = _findings(dataclasses.replace(examined, findings=tuple(first)))
     return page(_title(examined), [short, *([reach] if reach.lines else []), Section("More", lines=(more,))])
 
 
