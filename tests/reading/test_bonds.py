@@ -30,11 +30,12 @@ def test_numbers_and_names_are_masked_and_words_are_not():
 
 def test_pairs_that_share_texts_are_one_group_also_through_other_rows():
     a, b, c, d = (text(name, 6) for name in "abcd")
-    rows = [
-        Example(str(number), *pair, group="own") for number, pair in enumerate([(a, "x", b), (c, "x", b), (d, "x", c)])
-    ]
+    both = ((a, b), (c, b), (d, c))
+    rows = [Example(str(number), one, "x", pair=two) for number, (one, two) in enumerate(both)]
     rows += [Example("3", text("alone", 6), "x", "yes"), Example("4", text("other", 6), "x", "yes")]
     assert [row.group for row in grouped(rows, "text")] == ["text 1", "text 1", "text 1", "", ""]
+    rows[2:4] = [replace(row, group="document") for row in rows[2:4]]
+    assert [row.group for row in grouped(rows, "text")] == ["text 1", "text 1", "text 1", "text 1", ""]
 
 
 @pytest.fixture

@@ -51,11 +51,12 @@ def text_keys(examples: Sequence[Example]) -> list[tuple[str, str]]:
 
 
 def grouped(examples: Sequence[Example], bond: Bond) -> list[Example]:
-    """Return the examples with a group for those that the bond ties to others, directly or through a chain of rows.
-
-    The groups replace those of the examples.
+    """Return the examples with a group for those that the bond or their own group, such as a document, ties to others,
+    directly or through a chain of rows.
     """
-    keys = [(key,) for key in template_keys(examples)] if bond == "template" else text_keys(examples)
+    bonds = [(key,) for key in template_keys(examples)] if bond == "template" else text_keys(examples)
+    groups = [f"\n{example.group}" if example.group else "" for example in examples]
+    keys = [(*row_keys, group) for row_keys, group in zip(bonds, groups, strict=True)]
     counts = Counter(key for row_keys in keys for key in {*row_keys} if key)
     parents = {key: key for key, count in counts.items() if count > 1}
 
@@ -70,8 +71,8 @@ def grouped(examples: Sequence[Example], bond: Bond) -> list[Example]:
         for other in others:
             parents[root(other)] = root(first)
     numbers: dict[str, int] = {}
-    groups = [f"{bond} {numbers.setdefault(root(own[0]), len(numbers) + 1)}" if own else "" for own in shared]
-    return [replace(example, group=group) for example, group in zip(examples, groups, strict=True)]
+    names = [f"{bond} {numbers.setdefault(root(own[0]), len(numbers) + 1)}" if own else "" for own in shared]
+    return [replace(example, group=name) for example, name in zip(examples, names, strict=True)]
 
 
 def _words(example: Example) -> list[str]:
