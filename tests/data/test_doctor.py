@@ -91,7 +91,7 @@ def test_rejected_rows_are_grouped_by_reason_with_their_first_places():
     [warning] = [finding for finding in examined.findings if "left out" in finding.what]
     assert "6 of the 66 rows of train.csv were left out, mostly because the text (column 'text')" in warning.what
     assert "train.csv:3, train.csv:8" in warning.way_out
-    assert "train.csv: 2 rows left out: 3 fields" in examined.as_text()
+    assert "train.csv: 2 rows left out: 3 fields" in examined.as_text(details=True)
 
 
 def test_leaks_are_findings_and_ids(tmp_path):
@@ -167,7 +167,7 @@ def test_numbers_to_predict_have_quantiles_and_no_labels():
     examined = examine(labelled(*parts, kind="score", metric="pearson"))
     assert examined.label_counts == {}
     assert (examined.quantiles["train"][0], examined.quantiles["train"][4]) == (0.0, 4.0)
-    assert "Numbers to predict" in examined.as_text()
+    assert "Numbers to predict" in examined.as_text(details=True)
 
 
 def test_copies_with_other_labels_are_a_warning():

@@ -65,7 +65,7 @@ def test_json_lists_leaked_ids_sorted(whole):
 
 
 def test_the_page_shows_every_part(whole):
-    page = whole.as_text()
+    page = whole.as_text(details=True)
     for shown in (
         "2 labels, macro-F1",
         "error: The corpus",
@@ -87,7 +87,7 @@ def test_the_page_shows_every_part(whole):
 
 
 def test_nothing_on_the_page_acts_on_a_terminal_or_leaves_its_width(whole):
-    page = whole.as_text()
+    page = whole.as_text(details=True)
     assert all(character == "\n" or character.isprintable() for character in page)
     assert "\\x1b]0;owned" in page
     assert max(map(cell_len, page.splitlines())) <= WIDTH
@@ -98,10 +98,20 @@ def test_the_page_is_the_same_every_time_and_leaves_out_what_is_empty(whole):
     little = replace(
         whole, corpora=(), leaks=(), copies=(), pieces=(), lengths=None, quantiles={}, findings=(), label_counts={}
     )
-    page = little.as_text()
+    page = little.as_text(details=True)
     assert "Nothing is wrong with these files." in page
     for title in ("Corpora", "Lengths", "Numbers", "Labels", "elsewhere", "more than once", "pieces"):
         assert title not in page
+
+
+def test_the_terminal_gets_ten_findings_to_act_on_and_the_option_for_the_rest(whole):
+    notes = [Finding("note", f"Note {number}.", "Do this.") for number in range(12)]
+    page = replace(whole, findings=(*whole.findings, *notes)).as_text()
+    assert page.count("note:") == 9
+    assert "Little." not in page
+    assert "4 other findings and the tables: --details" in page
+    assert "train.csv" not in page
+    assert "3.4 points" in page
 
 
 def test_errors_are_the_findings_that_stop_a_race(whole):
@@ -123,6 +133,6 @@ def test_the_page_says_what_the_table_of_tagged_words_counts():
         leaked={},
         findings=(),
     )
-    page = " ".join(found.as_text().split())
+    page = " ".join(found.as_text(details=True).split())
     assert "11 tags" in page
     assert "Sentences with entities of a type; one sentence may count in several lines." in page

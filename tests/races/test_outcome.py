@@ -10,8 +10,10 @@ import pytest
 
 import studies
 from acclimate.core import files
+from acclimate.core.figures import points
 from acclimate.core.records import to_plain
 from acclimate.core.types import Cost, Score
+from acclimate.data.examination import Partners
 from acclimate.races.outcome import Facts, LooksAtTest, outcomes_in, path_of, read_outcome, rows, write_outcome
 from acclimate.races.report import RaceReport, answer_lines, report_of, tables_of, write_race_pages
 from acclimate.races.verdict import leakage_of, without_items
@@ -147,7 +149,7 @@ def test_a_gain_that_rests_on_leaked_items_is_found_out() -> None:
         by_heart.append(replace(score, contestant="DAPT", predicted=predicted, test=test))
     scores = plain + by_heart
     leakage = leakage_of([], raced(scores), known)
-    assert leakage.changed == ["only with the leaked items, DAPT is better than the untouched model"]
+    assert leakage.changed == ["only with these items, DAPT is better than the untouched model"]
     assert leakage.verdict.startswith("No gain that matters")
     assert leakage.outcome is not None
     assert len(rows(leakage.outcome)[0].scores) == 5
@@ -161,13 +163,32 @@ def test_the_verdict_says_that_it_rests_on_leaked_items_and_the_page_once(tmp_pa
     facts = replace(BARE, examination=studies.examination(), leaked_test_ids=leaked)
     report = written(tmp_path, scores, facts)
     told = (
-        "But this depends on leaked test items (60 of 400 are in the training data too): only with the leaked items, "
+        "But this depends on leaked test items (60 of 400 are in the training data too): only with these items, "
         "DAPT is better than the untouched model."
     )
     assert report.verdict.endswith(f". {told}")
     assert report.alerts == []
     for page in ("report.html", "table.txt"):
-        assert " ".join((tmp_path / page).read_text().split()).count("only with the leaked items") == 1
+        assert " ".join((tmp_path / page).read_text().split()).count("only with these items") == 1
+
+
+def test_the_answer_says_the_scores_with_and_without_test_items_that_have_a_partner_in_train(tmp_path: Path) -> None:
+    scores = studies.made_up_scores("untouched", level=1.0)
+    ids = frozenset(scores[0].ids[:60])
+    partners = Partners("template", ids - {scores[0].ids[0]}, 0.1, 3, "template", ("test:1: a", "train:2: b"))
+    examined = replace(studies.examination(), partners=(partners,), leaked={"test": frozenset([scores[0].ids[0]])})
+    report = written(tmp_path, scores, replace(BARE, use="untouched", encoder="", examination=examined))
+    means = (
+        sum(score.test for score in sides) / len(sides) for sides in (scores, without_items(raced(scores), ids).scores)
+    )
+    values = [*map(points, means)]
+    said = (
+        "60 of the 400 test items have a partner in the training data, such as one text or one template: the untouched "
+        f"model {values[0]} with them and {values[1]} without."
+    )
+    assert said in report.verdict
+    assert report.partners is not None
+    assert "that have a partner in the training data the verdict stands" in (tmp_path / "report.html").read_text()
 
 
 def test_where_everything_leaked_there_is_nothing_to_score_twice(field: list[Score]) -> None:

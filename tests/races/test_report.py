@@ -277,10 +277,10 @@ def test_a_page_too_large_is_refused_and_the_old_one_stays(lean: RaceReport, tmp
 def test_leakage_that_changes_the_verdict_is_said_plainly(lean: RaceReport) -> None:
     assert lean.leakage is not None
     same = render(lean)
-    assert "Without the 12 leaked test items the answer is the same:" in same
+    assert "Without the 12 test items that occur in the training data the answer is the same:" in same
     changed = replace(lean.leakage, changed=["only with the leaked items, DAPT is better than the untouched model"])
     text = render(studies.altered(lean, leakage=changed))
-    assert "Without the 12 leaked test items the answer changes:" in text
+    assert "Without the 12 test items that occur in the training data the answer changes:" in text
     assert "the answer is the same" not in text
 
 

@@ -23,7 +23,8 @@ class TaskOptions:
     """Options of labelled files, other than the file to train on.
 
     dev, test    what `task` may be, or the name of a split; where one is missing, its rows are split off
-    text, pair, group, id   names of columns
+    text, pair, group, id   names of columns; group: also "template" (rows that differ in numbers and names only) or
+                 "text" (pairs that share a text)
     label        the name of a column, or a list of columns of 0 and 1, one for each label
     labels       names of the classes 0, 1, ... or of the places of vectors of 0 and 1
     kind, separator, fold_labels, repair, metric, max_tokens, split_seed   as of `reading.labelled.LabelledFiles`, which

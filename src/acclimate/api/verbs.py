@@ -217,7 +217,8 @@ def doctor(
                          counted beside those of its paper
     others               as of `race`
 
-    Changes nothing. Returns the examination: `print(found.as_text())`; `found.errors` are what has to be mended first.
+    Changes nothing. Returns the examination: `print(found)` shows what to act on, `found.as_text(details=True)`
+    everything; `found.errors` are what has to be mended first.
     With `data`, returns the counts.
 
     >>> found = acclimate.doctor(frame, text="abstract", label="topic", corpus="abstracts")

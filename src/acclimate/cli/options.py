@@ -186,7 +186,16 @@ LABELLED: Group = {  # a user's labelled files
         ),
         "",
     ),
-    "group": (_option(str | None, "--group", "Column of what has to stay on one side of a split.", COLUMNS), None),
+    "group": (
+        _option(
+            str | None,
+            "--group",
+            "Column of what has to stay on one side of a split; or template (rows that differ in numbers and names "
+            "only), or text (pairs that share a text).",
+            COLUMNS,
+        ),
+        None,
+    ),
     "id": (_option(str | None, "--id", "Column of the rows' ids.", COLUMNS), None),
     "kind": (
         _option(

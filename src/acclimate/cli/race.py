@@ -54,6 +54,7 @@ def doctor(
         typer.Option("--run", help="A finished race on this task, whose scores' spread counts instead of a guess."),
     ] = None,
     data: options.DataOption = None,
+    details: Annotated[bool, typer.Option("--details", help="Print all findings, and tables of all counts.")] = False,
     json: options.JsonOption = False,
 ) -> None:
     """Check labelled files, corpora and model, and say what a race could detect; changes nothing.
@@ -76,7 +77,7 @@ def doctor(
         planned |= {"finetune": stand_in_of("finetune")}
         examination = examine(read, raw, model=model or EMBEDDED, **planned, watch=watch)
     if not json:
-        session.say(examination.as_text())
+        session.say(examination.as_text(details=details))
     if json:
         session.give({"in_order": not examination.errors, **examination.to_json()})
     if examination.errors:

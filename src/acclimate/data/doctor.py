@@ -36,6 +36,7 @@ from acclimate.data.examination import (
 from acclimate.data.inputs import Raw
 from acclimate.data.leaks import MOST_ROWS, NEAR, SEALED, Sealed, SourceLeaks, Splits
 from acclimate.data.model import check_checkpoint, check_rows, model_facts
+from acclimate.data.partners import find_partners, findings_on_partners
 from acclimate.models.loading import resolved
 from acclimate.reports.page import amount, share
 from acclimate.tasks.tags import borne, words_of
@@ -126,11 +127,13 @@ def examine(
     watch(Progress("examining lengths and pieces", 0, 0, "texts"))
     measured, broken, checkpoint, on_model = _measured(labelled, model, scans)
     counts = {} if labelled.kind in UNCLASSED else label_counts(_bearing(labelled))
+    partners = find_partners(labelled, every=folds > 0)
     findings = [
         *on_model,
         *(check_rows(sizes["train"], finetune) if finetune and not folds and labelled.kind != "span" else []),
         *check_leaks(in_rows, scans, sizes, folds),
         *([] if folds else _check_divided(labelled, in_rows["train"])),
+        *findings_on_partners(partners, labelled.divided, every=folds > 0),
         *check_copies(twice),
         *_check_labelled(labelled, counts, folds),
     ]
@@ -153,6 +156,7 @@ def examine(
         detectable=detectable,
         reach=reach,
         model=checkpoint,
+        partners=partners,
     )
 
 
@@ -404,7 +408,10 @@ def check_leaks(
                 f"least {MOST_ROWS} other texts, as rows made from templates do. Only some pairs were compared, so the "
                 f"numbers of leaks are lower bounds."
             )
-            way_out = f"If a column says which rows belong together, name it with {option('group')}."
+            way_out = (
+                f"{option('group', 'template')} keeps rows together that differ in numbers and names only; if a column "
+                f"says which rows belong together, name it with {option('group')}."
+            )
             findings.append(Finding("warning", what, way_out))
     for scan in scans:
         name, scanned = scan.facts.name, scan.leaks

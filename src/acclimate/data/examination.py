@@ -5,18 +5,22 @@ Shares are fractions of 1. Texts of users are stored with at most SHOWN characte
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from acclimate.core.door import option
 from acclimate.core.figures import metric_text, si
-from acclimate.core.records import from_plain, to_plain
+from acclimate.core.records import LATER, from_plain, to_plain
 from acclimate.reports.page import Item, Section, amount, beginning, page, share
 
 Level = Literal["error", "warning", "note"]
 LEVELS: tuple[Level, ...] = ("error", "warning", "note")
 LeakKind = Literal["exact", "near", "13-gram", "passage"]
+PartnerKind = Literal["swapped", "text", "template"]
 SHOWN = 200  # characters of a stored text
+MOST_FINDINGS = 10  # on a terminal, without details
 MOST_LABELS = 30  # labels on a terminal
 MOST_REASONS = 100  # listed reasons why rows were left out
 KINDS = {
@@ -197,6 +201,25 @@ class Copies:
     marked: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Partners:
+    """Test rows with a partner in train that is no copy of them.
+
+    kind     swapped: the pair in the other order; text: a pair with one text in common; template: a text that differs
+             only in numbers and names
+    ids      of the test rows; share: of all test rows; groups: sets of such rows that are in train and in test
+    option   value of the option `group` that keeps such rows together; "" if there is none
+    example  id and beginning of a test row and of its partner
+    """
+
+    kind: PartnerKind
+    ids: frozenset[str]
+    share: float
+    groups: int
+    option: str
+    example: tuple[str, ...]
+
+
 @dataclass(frozen=True)
 class Examination:
     """All that the doctor found in labelled files, corpora and model, before anything is trained.
@@ -212,6 +235,7 @@ class Examination:
     reach         the same as a sentence, with what would make it smaller
     dropped       True if the rows of train and dev with a test item were removed after this examination
     model         None if none was given, or if it cannot be read
+    partners      test rows that resemble a training row without being a copy of it
     """
 
     task: Mapping[str, str]
@@ -230,6 +254,7 @@ class Examination:
     reach: str = ""
     dropped: bool = False
     model: ModelFacts | None = None
+    partners: tuple[Partners, ...] = field(default=(), metadata=LATER)
 
     @property
     def errors(self) -> tuple[Finding, ...]:
@@ -246,9 +271,9 @@ class Examination:
         """Return the examination that `to_json` wrote."""
         return from_plain(Examination, values)
 
-    def as_text(self) -> str:
-        """Return a page for the terminal."""
-        return as_text(self)
+    def as_text(self, *, details: bool = False) -> str:
+        """Return a page for the terminal: what to act on, or with `details` all findings and tables."""
+        return as_text(self, details=details)
 
     def __str__(self) -> str:
         return as_text(self)
@@ -260,17 +285,23 @@ def grave(examined: Examination | None) -> list[str]:
     return [f"{finding.what} {finding.way_out}".rstrip() for finding in findings if finding.level != "note"]
 
 
-def as_text(examined: Examination) -> str:
-    """Return the page for the terminal, as `reports.page.page` does, without control characters."""
-    return page(_title(examined), sections(examined))
+def as_text(examined: Examination, *, details: bool = False) -> str:
+    """Return the page for the terminal, as `reports.page.page` does, without control characters.
 
-
-def sections(examined: Examination) -> list[Section]:
-    """Return the sections of the page that are not empty."""
+    details  False: at most MOST_FINDINGS findings that say what to do, and what the data can show
+    """
     findings, *data = sections_of_data(examined)
     reach = Section("What these data can show", lines=(examined.reach,) if examined.reach else ())
-    leaks = [_leaks(examined), _leak_examples(examined)]
-    return [findings, *(part for part in (reach, *data, *leaks) if part.rows or part.lines)]
+    if details:
+        leaks = [_leaks(examined), _leak_examples(examined)]
+        return page(_title(examined), [findings, *(part for part in (reach, *data, *leaks) if part.rows or part.lines)])
+    actionable = [finding for finding in examined.findings if finding.way_out or finding.level != "note"]
+    first = actionable[:MOST_FINDINGS]
+    others = len(examined.findings) - len(first)
+    hidden = f"{amount(others, 'other finding')} and the tables" if others else "The tables"
+    more = f"{hidden}: {option('details', True)}"
+    short = _findings(dataclasses.replace(examined, findings=tuple(first)))
+    return page(_title(examined), [short, *([reach] if reach.lines else []), Section("More", lines=(more,))])
 
 
 def sections_of_data(examined: Examination, *, most_labels: int = MOST_LABELS) -> list[Section]:

@@ -5,7 +5,8 @@ words (text/overlap/references.py). A text that shares fewer runs has a passage.
 removed, because unrelated texts share stock phrases.
 
 A document contains an item with a pair if it contains one of the two texts. A row contains it only if each of the row's
-texts contains one of the item's, in either order: a passage with another question is another item.
+texts contains the item's text in the same place: a passage with another question is another item, and so is a pair in
+the other order (data/partners.py counts those).
 
 Documents are named by their number in the order of reading, from 1, because ids need not be unique. Labels of test
 items are compared and counted, but neither kept nor shown.
@@ -186,12 +187,11 @@ class Sealed:
         return {int(match.reference): match for match in matches}
 
     def _paired(self, first: Met, second: Met) -> Iterator[tuple[Match, Sequence[int]]]:
-        """Yield the items whose texts are contained one in each part; the weaker of both matches counts."""
-        for item, other in ((first, second), (second, first)):
-            for number, match in item.items():
-                partners = self._pairs.get(number, {})
-                for partner in partners.keys() & other.keys():
-                    yield max(match, other[partner], key=_weakness), partners[partner]
+        """Yield the items whose texts are contained each in its part; the weaker of both matches counts."""
+        for number, match in first.items():
+            others = self._pairs.get(number, {})
+            for other in others.keys() & second.keys():
+                yield max(match, second[other], key=_weakness), others[other]
 
 
 def leak_kind(match: Match) -> LeakKind:
@@ -221,12 +221,12 @@ def _strongest(matches: Iterable[tuple[Match, Sequence[int]]]) -> list[Match]:
 
 
 def copies(split: Split, rows: Sequence[Example], *, near: float = NEAR) -> Copies | None:
-    """Return the split's texts that occur more than once, or None. Both texts of a pair must be the same."""
+    """Return the split's texts that occur more than once, or None. Both texts of a pair must be the same, in order."""
     from acclimate.text.overlap.groups import duplicate_pairs  # loads numba, which a refusal must not wait for
 
     texts = [text_and_pair(row) for row in rows]
     groups: dict[int, list[int]] = {}
-    for number, group in enumerate(duplicate_pairs([(row.text, row.pair) for row in rows], near=near)):
+    for number, group in enumerate(duplicate_pairs([(row.text, row.pair) for row in rows], near=near, ordered=True)):
         groups.setdefault(group, []).append(number)
     repeated = [members for members in groups.values() if len(members) > 1]
     if not repeated:

@@ -38,6 +38,7 @@ from acclimate.races.verdict import (
     further,
     leakage_of,
     one_sided,
+    partner_leakage,
     spread,
     warnings,
     without_encoder,
@@ -94,6 +95,7 @@ class RaceReport:
     confusions   gold by predicted label, a table for each of the two, or for the untouched model alone
     predictions  contestant -> (gold, predicted) of each test item, where the task is to predict a number
     leakage      None: the data were not searched for leaks; without leaks: none was found
+    partners     scores without the test items that have a partner in train; None: there are none but leaks
     followed     tables of what followed the race in the same call, such as learning curves; "" if nothing did
     """
 
@@ -106,6 +108,7 @@ class RaceReport:
     confusions: Sequence[Confusion] = ()
     predictions: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
     leakage: Leakage | None = None
+    partners: Leakage | None = None
     followed: str = ""
 
     @property
@@ -146,7 +149,7 @@ def report_of(outcome: Outcome) -> RaceReport:
     """Return what the page of a race shows."""
     facts = outcome.race
     assert facts is not None
-    answer, leakage = answer_in_words(outcome), None
+    answer, leakage, partners = answer_in_words(outcome), None, None
     if facts.examination is not None:
         test_leakage = leakage_of(facts.examination.leaks, outcome, facts.leaked_test_ids)
         leakage = replace(test_leakage, dropped=facts.examination.dropped)
@@ -156,6 +159,9 @@ def report_of(outcome: Outcome) -> RaceReport:
                 f"data too): {listed(leakage.changed)}."
             )
             answer = replace(answer, evidence=(*answer.evidence, depends))
+        partners = partner_leakage(facts.examination, outcome)
+        if partners is not None:
+            answer = replace(answer, evidence=(*answer.evidence, *_without_partners(partners, outcome, answer.model)))
     warning = facts.looks.warning() if facts.looks else ""
     return RaceReport(
         outcome=outcome,
@@ -175,8 +181,28 @@ def report_of(outcome: Outcome) -> RaceReport:
         ],
         alerts=[*filter(None, [warning]), *warnings(_as_printed(outcome)), *one_sided(_as_printed(outcome))],
         leakage=leakage,
+        partners=partners,
         **_label_parts(outcome, facts.encoder),
     )
+
+
+def _without_partners(partners: Leakage, outcome: Outcome, model: str) -> Iterator[str]:
+    """Yield the scores of the model that the answer names, and of the untouched one, with and without the test items
+    that have a partner in train.
+    """
+    shared = f"{partners.leaked:,} of the {partners.items:,} test items have a partner in the training data"
+    if partners.outcome is None:
+        yield f"{shared}: too few others are left to score without them."
+        return
+    scores = []
+    for key, result in outcome.cells.items():
+        if result.contestant in (model, UNTOUCHED) and not (result.probe or result.failed):
+            with_them, without = (side.compared.intervals[key, MAIN].mean for side in (outcome, partners.outcome))
+            name = "the untouched model" if result.contestant == UNTOUCHED else result.contestant
+            scores.append(f"{name} {points(with_them)} with them and {points(without)} without")
+    if scores:
+        changed = f" This changes the answer: {listed(partners.changed)}." if partners.changed else ""
+        yield f"{shared}, such as one text or one template: {listed(scores)}.{changed}"
 
 
 def _label_parts(outcome: Outcome, encoder: str) -> dict[str, Any]:
@@ -342,6 +368,9 @@ def _questions(report: RaceReport) -> list[Section]:
         sections.append(Section(PREDICTIONS, lead=lead, id="predictions"))
     if report.leakage is not None:
         sections.append(_leakage(report, report.leakage))
+    if report.partners is not None and report.partners.outcome is not None:
+        words = ("Test items with a partner in train", "have a partner in the training data")
+        sections.append(_scored_both_ways(report, report.partners, report.partners.outcome, *words))
     if facts.given:
         sections.append(_given(report))
     if report.outcome.trials:
@@ -599,7 +628,8 @@ def _leakage(report: RaceReport, leakage: Leakage) -> Section:
         )
         parts.append(Section("", items=(Item(warning, "warning"),)))
     elif leakage.outcome is not None:
-        parts.append(_scored_both_ways(report, leakage, leakage.outcome))
+        words = ("Scored both ways", "occur in the training data")
+        parts.append(_scored_both_ways(report, leakage, leakage.outcome, *words))
     return Section(OVERLAP, columns, rows, lines, lead=lead, parts=tuple(parts), id="leakage")
 
 
@@ -610,9 +640,10 @@ def _twin(leak: Leak, twin: Sighting) -> Iterator[Passage]:
     yield Passage(f"{leak.found}, {twin.found_id}{label}; similarity {twin.similarity:.2f}", twin.found_text)
 
 
-def _scored_both_ways(report: RaceReport, leakage: Leakage, without: Outcome) -> Section:
+def _scored_both_ways(report: RaceReport, leakage: Leakage, without: Outcome, title: str, why: str) -> Section:
+    """Return the scores with and without the items of `leakage`. why: what is wrong with these, after "that"."""
     columns = ("All items", "Against untouched", "p (adjusted)")
-    lacking = ("Without leaked", "Against untouched, without", "p (adjusted), without")
+    lacking = ("Without them", "Against untouched, without", "p (adjusted), without")
     lines: list[tuple[str | TableCell, ...]] = []
     looks = []
     for key, result in report.outcome.cells.items():
@@ -630,14 +661,14 @@ def _scored_both_ways(report: RaceReport, leakage: Leakage, without: Outcome) ->
         lines.append((key[1], *cells))
         looks.append("reference" * (result.contestant == UNTOUCHED))
     return Section(
-        "Scored both ways",
+        title,
         ("Contestant", *columns, *lacking),
         tuple(lines),
         (
             f"Points of {metric_text(report.rows[0].metric)}: on all {leakage.items:,} test items, and without the "
-            f"{leakage.leaked:,} that occur in the training data.",
+            f"{leakage.leaked:,} that {why}.",
         ),
-        lead=f"Without the {leakage.leaked:,} leaked test items the answer "
+        lead=f"Without the {leakage.leaked:,} test items that {why} the answer "
         f"{'changes' if leakage.changed else 'is the same'}: {leakage.verdict}",
         looks=tuple(looks),
     )

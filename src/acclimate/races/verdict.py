@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from acclimate.core.figures import listed, points
 from acclimate.core.settings import SEEDS
 from acclimate.core.types import Label, Score
-from acclimate.data.examination import Leak
+from acclimate.data.examination import Examination, Leak
 from acclimate.races.answer import NAMED, answer_in_words, probe_contrasts, sides, taught_rows, untaught_text
 from acclimate.races.compare import MAIN, Contrast
 from acclimate.races.outcome import IN_SCIKIT_LEARN, NEAR, CellResult, Outcome, rows
@@ -396,6 +396,16 @@ class Leakage:
     dropped: bool = False
 
 
+def partner_leakage(examination: Examination, outcome: Outcome) -> Leakage | None:
+    """Return the race scored without the test items that have a partner in train, copies included; None if there are
+    only copies, or none.
+    """
+    if not examination.partners:
+        return None
+    ids = frozenset().union(*(partners.ids for partners in examination.partners))
+    return leakage_of((), outcome, ids if examination.dropped else ids | examination.leaked["test"])
+
+
 def leakage_of(leaks: Sequence[Leak], outcome: Outcome, leaked: Collection[str]) -> Leakage:
     """Return the leaks, and the race scored again without the leaked test items if at least two others are left.
 
@@ -407,7 +417,7 @@ def leakage_of(leaks: Sequence[Leak], outcome: Outcome, leaked: Collection[str])
         return Leakage(leaks, items, len(ids))
     others = without_items(outcome, ids)
     before, after = claims(outcome), claims(others)
-    changed = [f"only with the leaked items, {claim}" for claim in before if claim not in after]
+    changed = [f"only with these items, {claim}" for claim in before if claim not in after]
     changed += [f"only without them, {claim}" for claim in after if claim not in before]
     return Leakage(leaks, items, len(ids), others, verdict(others), changed)
 

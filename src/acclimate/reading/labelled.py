@@ -31,6 +31,7 @@ from acclimate.core.door import is_python, option
 from acclimate.core.figures import listed
 from acclimate.core.names import meant, shown
 from acclimate.core.types import SPLITS, Example, Label, Rejected, Split
+from acclimate.reading.bonds import BONDS, grouped
 from acclimate.reading.formats.squad import IMPOSSIBLE, join_questions, question_rows, table_questions
 from acclimate.reading.label_forms import named_labels
 from acclimate.reading.labels import (
@@ -79,6 +80,7 @@ FORM = (
     '[{"text": ..., "answer_start": ...}]}]}]}]}. Rows of another kind: one object a line (jq -c \'.[]\' OLD > '
     "NEW.jsonl); BioC's documents: "
 )
+SHARED = ({"group", "id"}, {"group", "text"}, {"group", "pair"})  # roles that one column may have
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,9 @@ class LabelledFiles:
     label: str | tuple[str, ...] = "label"  # column of the label; several: one of 0 and 1 for each label
     labels: tuple[str, ...] = ()  # names of the classes 0, 1, ... or of the places of vectors of 0 and 1
     pair: str | None = None  # column of a second text
-    group: str | None = None  # column of groups, such as authors: rows of one group stay on one side of a split
+    group: str | None = None
+    """Column of groups, such as authors: rows of one group stay on one side of a split. "template": rows that differ
+    in numbers and names only; "text": pairs that share a text."""
     id: str | None = None  # column of the rows' ids
     kind: Stated = "auto"
     """What a label is: one of a few classes (sequence), several of them (multilabel), a number (score), a tag for each
@@ -111,7 +115,7 @@ class LabelledFiles:
 
     @property
     def columns(self) -> Columns:
-        return Columns(self.text, self.label, self.pair, self.group, self.id)
+        return Columns(self.text, self.label, self.pair, None if self.group in BONDS else self.group, self.id)
 
     @property
     def paths(self) -> dict[Split, Path]:
@@ -177,6 +181,8 @@ def read_files(labelled: LabelledFiles, *, limits: ReadLimits = LIMITS) -> Label
     notes += [note for _, notes_on_file in read.values() for note in notes_on_file]
     rows, notes_on_labels = named_labels(rows, sources, labelled.columns, kind=labelled.kind, names=labelled.labels)
     notes += notes_on_labels
+    if labelled.group in BONDS and labelled.kind not in {"tokens", "span"}:
+        _check_bond(sources["train"], labelled)
     values = [row.label for row in rows["train"] if isinstance(row, Row)]
     column = f"{sources['train'].name}: the column {labelled.label!r}"
     kind = task_kind(values, kind=labelled.kind, separator=labelled.separator, where=column)
@@ -231,12 +237,13 @@ def _opened(labelled: LabelledFiles, limits: ReadLimits) -> tuple[LabelledFiles,
         sources[split] = open_source(path, limits=limits, folder=kind == "tokens")
     train = sources["train"]
     notes = [note for source in sources.values() for note in source.record.get("notes", ())]
+    columns_only = replace(labelled, group=labelled.columns.group)  # a bond is no column
     if kind == "auto" and train.holds_questions:
         kind = "span"
-    elif kind == "auto" and not _column_option(labelled) and train.has_question_rows:
+    elif kind == "auto" and not _column_option(columns_only) and train.has_question_rows:
         kind = "span"
         notes.append(f"{train.file} has questions with answers in a context, and is read as {option('kind', kind)}.")
-    elif kind == "auto" and not _column_option(labelled, numbered=True) and train.holds_tags:
+    elif kind == "auto" and not _column_option(columns_only, numbered=True) and train.holds_tags:
         kind = "tokens"
         notes.append(f"{train.file} has a word and its tag a line, so it is read as {option('kind', kind)}.")
     _check_options(replace(labelled, kind=kind), sources)
@@ -293,7 +300,7 @@ def _check_options(labelled: LabelledFiles, sources: Mapping[Split, Source]) -> 
     for role, stated_columns in labelled.columns.stated().items():
         for column in [stated_columns] if isinstance(stated_columns, str) else stated_columns:
             earlier_role = roles.setdefault(column, role)
-            if earlier_role != role and {earlier_role, role} != {"group", "id"}:
+            if earlier_role != role and {earlier_role, role} not in SHARED:
                 raise ValueError(f"{role}={column!r}: the same column as {earlier_role}. Name two columns")
     if kind == "tokens" and (labelled.pair or labelled.separator):
         setting = f"pair={labelled.pair!r}" if labelled.pair else f"separator={labelled.separator!r}"
@@ -317,6 +324,18 @@ def _check_options(labelled: LabelledFiles, sources: Mapping[Split, Source]) -> 
             raise ValueError(
                 f"{source.name}: given for {other_split} and for {split}. Leave {option(split)} out: we then split"
             )
+
+
+def _check_bond(source: Source, labelled: LabelledFiles) -> None:
+    """Raise ValueError if `group` may mean a bond or a column that the file has besides the texts."""
+    columns = list(dict.fromkeys(labelled.columns.names()))
+    _, values = next(table_rows(source, columns, others=True), ("", ""))
+    if isinstance(values, Mapping) and labelled.group in {*values} - {*columns}:
+        name = str(labelled.group)
+        raise ValueError(
+            f"{source.name}: {option('group', name)} keeps rows with one {name} together, but the file also has a "
+            f"column {name!r}. Rename the column to group by it"
+        )
 
 
 def _column_option(labelled: LabelledFiles, *, numbered: bool = False) -> str:
@@ -442,6 +461,14 @@ def _labelled_task(
     labels = sorted(
         {name for file in files.values() for label in file.labels for name in classes_in(label) if kind != "span"}
     )
+    bond = next((bond for bond in BONDS if bond == labelled.group), None)
+    if bond is not None:
+        if not missing:
+            raise ValueError(
+                f"{option('group', bond)}: files for dev and test were given, so nothing is split. Leave it out, or "
+                f"give one file and let acclimate split it"
+            )
+        splits = {**splits, "train": grouped(splits["train"], bond)}
     if missing:
         parts, note = split_off(splits["train"], missing, kind=kind, seed=labelled.seed, where=train.name)
         splits = {**splits, **parts}

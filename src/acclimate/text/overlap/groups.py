@@ -57,14 +57,17 @@ def repeats(texts: Sequence[str], *, near: float = 0.8) -> np.ndarray:
     return np.asarray(parents != np.arange(len(texts)))
 
 
-def duplicate_pairs(pairs: Sequence[tuple[str, str | None]], *, near: float = 0.8) -> list[int]:
-    """Return the group of each text or pair of texts; pairs are the same if both texts are, in any order."""
+def duplicate_pairs(pairs: Sequence[tuple[str, str | None]], *, near: float = 0.8, ordered: bool = False) -> list[int]:
+    """Return the group of each text or pair of texts; pairs are the same if both texts are.
+
+    ordered  False: a pair is the same as that of its texts in the other order
+    """
     if not any(second for _, second in pairs):
         return duplicate_groups([first for first, _ in pairs], near=near)
     groups = duplicate_groups([text or "" for pair in pairs for text in pair], near=near)
-    numbers: dict[tuple[int, int], int] = {}
-    group_pairs = (sorted(groups[place : place + 2]) for place in range(0, len(groups), 2))
-    return [numbers.setdefault((low, high), len(numbers)) for low, high in group_pairs]
+    numbers: dict[tuple[int, ...], int] = {}
+    group_pairs = (groups[place : place + 2] for place in range(0, len(groups), 2))
+    return [numbers.setdefault(tuple(pair if ordered else sorted(pair)), len(numbers)) for pair in group_pairs]
 
 
 def _compared(
