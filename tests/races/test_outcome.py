@@ -188,7 +188,7 @@ def test_the_answer_says_the_scores_with_and_without_test_items_that_have_a_part
     )
     assert said in report.verdict
     assert report.partners is not None
-    assert "that have a partner in the training data the verdict stands" in (tmp_path / "report.html").read_text()
+    assert "that have a partner in the training data the answer is the same" in (tmp_path / "report.html").read_text()
 
 
 def test_where_everything_leaked_there_is_nothing_to_score_twice(field: list[Score]) -> None:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from acclimate.core.door import option
 from acclimate.core.figures import metric_text, si
-from acclimate.core.records import LATER, from_plain, to_plain
+from acclimate.core.records import from_plain, to_plain
 from acclimate.reports.page import Item, Section, amount, beginning, page, share
 
 Level = Literal["error", "warning", "note"]
@@ -254,7 +254,7 @@ class Examination:
     reach: str = ""
     dropped: bool = False
     model: ModelFacts | None = None
-    partners: tuple[Partners, ...] = field(default=(), metadata=LATER)
+    partners: tuple[Partners, ...] = ()
 
     @property
     def errors(self) -> tuple[Finding, ...]:
