@@ -110,10 +110,12 @@ def few_papers(place: Path, patch: pytest.MonkeyPatch) -> None:
 
 
 def race_command(inputs: Path, out: Path | str, *settings: str) -> list[str]:
-    """The arguments of `acclimate` that race on these inputs; `settings` come after SETTINGS and win."""
+    """The arguments of `acclimate` that race on these inputs; `settings` replace those of SETTINGS."""
+    keys = {setting.partition("=")[0] for setting in settings}
+    usual = [setting for setting in SETTINGS if setting.partition("=")[0] not in keys]
     stated = ["race", f"{inputs}/train.jsonl", "--dev", f"{inputs}/dev.jsonl", "--test", f"{inputs}/test.jsonl"]
     raw = ["--corpus", f"{inputs}/domain.txt", "--general", f"{inputs}/general.txt", "--model", "scratch"]
-    return [*stated, *raw, "--max-tokens", "32", "--budget", "none", "--out", str(out), *SETTINGS, *settings]
+    return [*stated, *raw, "--max-tokens", "32", "--budget", "none", "--out", str(out), *usual, *settings]
 
 
 def raced(task: Path, **given: Any) -> RaceReport:

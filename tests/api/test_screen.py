@@ -125,4 +125,4 @@ def test_a_run_that_is_stopped_says_what_to_type_to_go_on(tmp_path, sent, status
         _, said = run.communicate(timeout=30)
     assert run.returncode == status
     assert said.startswith("acclimate: stopped. Finished work is in ")
-    assert said.endswith(f"To go on: acclimate --out {tmp_path / 'run'}\n")
+    assert said.endswith(f"To continue: acclimate --out {tmp_path / 'run'}\n")

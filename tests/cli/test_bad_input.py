@@ -348,7 +348,7 @@ TABLES = [  # what is wrong with its columns and quotes
     csv(
         "no header",
         "good film,yes\nbad film,no\n",
-        "@:1 | no column | 'good film', 'yes' | the first line must hold the names",
+        "@:1 | no column | 'good film', 'yes' | the first line must be the names",
     ),
     csv(
         "a name twice",

@@ -333,5 +333,11 @@ def check_tracker(names: Sequence[str] | None) -> None:
 
 
 def assignments_in(parameters: Mapping[str, Any]) -> list[str]:
-    """Return the settings that were typed."""
-    return apart(parameters[LISTED])[1] if LISTED in parameters else list(parameters.get("assignments") or [])
+    """Return the settings that were typed. Raises ValueError for one that was typed twice."""
+    assignments = apart(parameters[LISTED])[1] if LISTED in parameters else list(parameters.get("assignments") or [])
+    values: dict[str, str] = {}
+    for key, _, value in (assignment.partition("=") for assignment in assignments):
+        if key in values:
+            raise ValueError(f"command line: '{key}' is stated twice, as {values[key]} and as {value}. State it once")
+        values[key] = value
+    return assignments

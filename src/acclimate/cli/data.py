@@ -189,10 +189,10 @@ def retrieve(
                 raise ValueError(f"--from {cut_from} cuts what was retrieved there: give --k and --out, nothing else")
             retrieval = ranks.first_then_all(lambda: retrieve.cut_retrieval(cut_from, k, out, watch=watch))
         else:
-            assert corpus is not None  # _queries
+            joined = session.parameters["corpus"]  # one path; _queries checks it
             chosen = session.recipe(retrieve.RetrieveRecipe(), *settings)
             arguments: dict[str, Any] = {"separated": separated, "shards": shards, "cluster": cluster, "watch": watch}
-            retrieval = retrieve_for_files(labelled, corpus, out, chosen, **arguments)
+            retrieval = retrieve_for_files(labelled, joined, out, chosen, **arguments)
     session.say(retrieval.as_text())
     session.say(f"Documents: {retrieval.corpus.path}\nWhich query found which: {retrieval.selection.path}")
 

@@ -262,14 +262,10 @@ def override(recipe: T, assignments: Iterable[str]) -> T:
     """Return the recipe with `key=value` assignments made; keys of nested settings are written `plan.steps=100`."""
     current = to_mapping(recipe)
     values: dict[str, Any] = {}
-    first: dict[str, str] = {}
     for assignment in assignments:
         key, equals, text = assignment.partition("=")
         if not equals or not key:
             raise ValueError(f"command line: '{assignment}' is not of the form key=value")
-        if key in first:
-            raise ValueError(f"command line: '{key}' is stated twice, as {first[key]} and as {text}. State it once")
-        first[key] = text
         *parents, last = key.split(".")
         _check_refused(type(recipe), [*parents, last][0], where="command line")
         inner: dict[str, Any] = values

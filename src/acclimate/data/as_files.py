@@ -475,7 +475,9 @@ def _kind(rows: Rows, labelled: LabelledFiles) -> Any:
     return "tokens" if text and label else "auto"
 
 
-def _holds_lists(rows: Rows, column: str) -> bool:
+def _holds_lists(rows: Rows, column: str | tuple[str, ...]) -> bool:
+    if not isinstance(column, str):
+        return False
     if isinstance(rows, Table):
         import pyarrow as pa
 
@@ -494,7 +496,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 def _withheld(rows: Rows, labelled: LabelledFiles) -> bool:
     """Return True if every label is UNLABELLED, as in the test sets of GLUE."""
-    if not isinstance(rows, Table) or labelled.label not in rows.names():
+    if not isinstance(rows, Table) or not isinstance(labelled.label, str) or labelled.label not in rows.names():
         return False
     values = (value for batch in rows.batches([labelled.label]) for value in batch.column(0).to_pylist())
     return all(value == UNLABELLED for value in values)

@@ -165,10 +165,10 @@ def read_files(labelled: LabelledFiles, *, limits: ReadLimits = LIMITS) -> Label
     Raises ValueError for a fault of a file as a whole, of its labels, or of what is stated.
     """
     labelled, sources, notes = _opened(labelled, limits)
-    train = sources["train"]
+    first = sources["train"]
     fields = Fields()
-    if labelled.kind == "tokens" and not train.holds_mentions and not is_tagged_table(train, labelled.columns):
-        fields, notes_on_fields = fields_of(train, labelled.columns)
+    if labelled.kind == "tokens" and not first.holds_mentions and not is_tagged_table(first, labelled.columns):
+        fields, notes_on_fields = fields_of(first, labelled.columns)
         notes += notes_on_fields
     read = {split: _rows(source, labelled, fields) for split, source in sources.items()}
     if labelled.kind == "auto" and has_spans(read["train"][0]):
@@ -366,6 +366,7 @@ class _File:
 
 def _labelled(source: Source, rows: Sequence[Row | Rejected], kind: Kind, labelled: LabelledFiles) -> _File:
     """Return the rows that have a label of the kind. Raises ValueError if too few have."""
+    column = labelled.label if isinstance(labelled.label, str) else ", ".join(labelled.label)
     accepted: list[Row] = []
     labels: list[Label] = []
     rejected: list[Rejected] = []
@@ -373,7 +374,7 @@ def _labelled(source: Source, rows: Sequence[Row | Rejected], kind: Kind, labell
         if isinstance(row, Rejected):
             rejected.append(row)
             continue
-        label, reason = label_from(row.label, kind, column=labelled.label, separator=labelled.separator)
+        label, reason = label_from(row.label, kind, column=column, separator=labelled.separator)
         if label is None:
             rejected.append(Rejected(row.place, reason))
         else:
