@@ -25,7 +25,7 @@ from transformers import (
 from acclimate.core import files
 from acclimate.core.types import Batch, Cost, Example, Label, Score, Split
 from acclimate.data.gather import COLUMNS
-from acclimate.jobs.job import read_result
+from acclimate.jobs.job import claim, read_result
 from acclimate.jobs.run import do_all
 from acclimate.methods.baselines import TfidfRecipe, baseline_of
 from acclimate.methods.task_loss import TaskLoss, predict
@@ -72,6 +72,7 @@ def finished_race(
 ) -> Path:
     """A race of the untouched model and DAPT, two seeds each; DAPT's second is to use; `facts` come over the usual."""
     run.mkdir(parents=True)
+    claim(run)
     labels = {"score": (), "span": (), "tokens": TAGS}.get(kind, tuple(labels))
     metric = METRICS[{"score": "pearson", "tokens": "entity_f1", "span": "f1"}.get(kind, "micro_f1")]
     splits = {split: _examples(split, size, kind, labels, paired=paired) for split, size in SIZES.items()}
