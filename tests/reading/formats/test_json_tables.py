@@ -1,9 +1,11 @@
 """Rows in one JSON value, spans as labels, and questions in rows."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
+import openpyxl
 import pytest
 
 from acclimate.reading.labelled import LabelledFiles, read_files
@@ -104,10 +106,9 @@ def test_a_workbook_is_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     book = tmp_path / "train.xlsx"
     book.write_bytes(b"PK\x03\x04" + b"\0" * 30 + b"xl/workbook.xml")
     with monkeypatch.context() as patch:
-        patch.setitem(__import__("sys").modules, "openpyxl", None)
+        patch.setitem(sys.modules, "openpyxl", None)
         with pytest.raises(ValueError, match=r"pip install 'acclimate\[excel\]'. Or save the sheet as CSV"):
             read_files(LabelledFiles(book))
-    openpyxl = pytest.importorskip("openpyxl", reason="the extra excel is not installed")
     with pytest.raises(ValueError, match="damaged Excel workbook"):
         read_files(LabelledFiles(book))
     workbook = openpyxl.Workbook()
