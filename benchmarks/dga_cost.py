@@ -1,6 +1,6 @@
 """What a step of DGA costs beside one of masked language modelling, and what importance costs before the first.
 
-python benchmarks/dga_cost.py --model MODEL --corpus FILE --out benchmarks/reports/2026-11-26-dga-cost.md
+python benchmarks/dga_cost.py --model MODEL --corpus FILE --out benchmarks/reports/DATE-dga-cost.md
 """
 
 from __future__ import annotations

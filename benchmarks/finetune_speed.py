@@ -1,6 +1,6 @@
 """Fine-tuning: steps a second and the score on dev, ours beside transformers.Trainer, on BLURB's datasets.
 
-python benchmarks/finetune_speed.py --model MODEL --data DIR --out benchmarks/reports/2026-11-21-finetune-speed.md
+python benchmarks/finetune_speed.py --model MODEL --data DIR --out benchmarks/reports/DATE-finetune-speed.md
 """
 
 from __future__ import annotations

@@ -33,7 +33,6 @@ OF_SEVERAL = {  # test modules that test no single module of their folder
     "methods/test_conformance.py": "each value of METHODS",
     "methods/test_sentence_modules.py": "models/sentence_modules.py, through each value of METHODS",
     "methods/test_pages.py": "docs/methods",
-    "reading/test_damage.py": "each reader of labelled files, on damaged and oddly named files",
     "studies/test_conformance.py": "each study of STUDIES",
     "studies/test_recipes_of_studies.py": "the recipe of each study",
     "reading/formats/test_same_documents.py": "the same documents, by each format's reader",

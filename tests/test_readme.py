@@ -82,7 +82,18 @@ def place(tmp_path_factory, toy_race) -> Path:
 
 
 def tiny(command: str) -> list[str]:
-    """The command's arguments with settings for a toy after those that the README states."""
+    """The command's arguments with settings for a toy in place of those that the README states."""
+    arguments = with_toy_settings(command)
+    if arguments.count("--max-tokens") > 1:
+        place = arguments.index("--max-tokens")
+        del arguments[place : place + 2]
+    keys = [argument.partition("=")[0] if re.match(r"[\w.]+=", argument) else "" for argument in arguments]
+    return [
+        argument for place, argument in enumerate(arguments) if not keys[place] or keys[place] not in keys[place + 1 :]
+    ]
+
+
+def with_toy_settings(command: str) -> list[str]:
     verb, *rest = shlex.split(command)[1:]
     if verb == "doctor":
         return [verb, *rest, "--max-tokens", "32"]  # tests/api/test_verbs.py has one

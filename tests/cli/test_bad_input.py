@@ -556,7 +556,7 @@ LABELS = [  # what the labels together cannot be
             "b.jsonl": jsonl({"text": "a", "label": "no", "doc": GOOD[3][0]}, good=0),
         },
         labelled("a.jsonl", dev="b.jsonl", group="doc"),
-        "b.jsonl:1 | group 'the text of row 3 | also stands in train (a.jsonl:4) | Move the whole group",
+        "b.jsonl:1 | group 'the text of row 3 | is also in train (a.jsonl:4) | Move the whole group",
     ),
     lines(
         "an id twice",

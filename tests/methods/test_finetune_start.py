@@ -384,7 +384,7 @@ def test_a_run_that_gives_one_answer_is_made_once_more_and_says_so(kind, encoder
     )
     assert re.fullmatch(told, why)
     again = "once more with twice the steps, at three times the rate"
-    assert any(re.fullmatch(rf"it has learnt nothing \(({told})\): {again}", note) for note in notes)
+    assert any(re.fullmatch(rf"it failed to learn \(({told})\): {again}", note) for note in notes)
     assert not [*tmp_path.rglob("tried-*.json")]
     assert len(read_log(tmp_path)) == 4
     again = read_log(tmp_path / "again")
@@ -436,7 +436,7 @@ def test_a_run_of_which_both_attempts_overflow_stops_in_the_second(encoder, toy_
     notes = []
     with pytest.raises(NotFiniteError, match="the loss is not finite"):
         finetune.adapt(recipe, tmp_path, watch=lambda told: notes.append(told.values.get("note", "")))
-    assert "it has learnt nothing: once more with twice the steps, at a third of the rate, as its loss rose" in notes
+    assert "it failed to learn: once more with twice the steps, at a third of the rate, as its loss rose" in notes
     assert (tmp_path / "again").is_dir()
 
 

@@ -54,14 +54,16 @@ def test_rows_of_one_premise_stay_in_one_split(pairs, group):
     read = read_files(replace(pairs, group=group))
     sides = [{row.text for row in rows} for rows in read.splits.values()]
     assert sum(map(len, sides)) == len(set.union(*sides)) == 30
-    assert "Each of the 30 groups stands on one side." in read.notes[-1]
+    assert "Each of the 30 groups is in one split." in read.notes[-1]
 
 
 def test_a_group_that_would_do_nothing_or_may_mean_two_things_is_refused(pairs):
     for split in ("dev", "test"):
         (pairs.train.parent / f"{split}.jsonl").write_text(pairs.train.read_text())
     files = {split: pairs.train.parent / f"{split}.jsonl" for split in ("dev", "test")}
-    with pytest.raises(ValueError, match="--group template: files for dev and test were given, so nothing is split"):
+    with pytest.raises(
+        ValueError, match="--group template: it groups rows of one file, but files for train, dev, test were given"
+    ):
         read_files(replace(pairs, group="template", **files))
     lines = [json.dumps({**json.loads(line), "template": "t"}) for line in pairs.train.read_text().splitlines()]
     pairs.train.write_text("\n".join(lines))

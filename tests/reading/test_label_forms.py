@@ -130,3 +130,32 @@ def test_numbers_in_other_spellings_are_refused(tmp_path: Path, labels: list[str
     rows = [{"label": labels[n % len(labels)]} for n in range(60)]
     with pytest.raises(ValueError, match=message):
         read_files(LabelledFiles(table(tmp_path / "train.csv", rows), kind=kind))
+
+
+def test_numbers_are_classes_even_if_the_names_are_numbers(tmp_path: Path) -> None:
+    file = table(tmp_path / "train.csv", [{"label": n % 3} for n in range(60)])
+    task = read_files(LabelledFiles(file, labels=("1", "2", "3")))
+    assert task.labels == ("1", "2", "3")
+    assert len({example.label for example in task.splits["train"]}) == 3
+    with pytest.raises(ValueError, match="no numbers of classes"):
+        read_files(
+            LabelledFiles(table(tmp_path / "named.csv", [{"label": "xy"[n % 2]} for n in range(60)]), labels=("a", "b"))
+        )
+    with pytest.raises(ValueError, match="kind='score' has one number per row"):
+        read_files(LabelledFiles(file, kind="score", labels=("1", "2", "3")))
+
+
+def test_names_in_metadata_name_the_numbers_of_a_test_file_and_no_scores(tmp_path: Path) -> None:
+    metadata = {
+        b"huggingface": json.dumps({"info": {"features": {"label": {"_type": "ClassLabel", "names": ["bad", "good"]}}}})
+    }
+    rows = {
+        "text": [f"{WORDS[n % 7]} {WORDS[n * 3 % 5]} of {n}" for n in range(60)],
+        "label": [n % 2 for n in range(60)],
+    }
+    train = tmp_path / "train.parquet"
+    pa.parquet.write_table(pa.table(rows).replace_schema_metadata(metadata), train)
+    test = table(tmp_path / "test.csv", [{"label": n % 2} for n in range(30)])
+    read = read_files(LabelledFiles(train, test=test))
+    assert {example.label for example in read.splits["test"]} == {"bad", "good"}
+    assert {example.label for example in read_files(LabelledFiles(train, kind="score")).splits["train"]} == {0.0, 1.0}

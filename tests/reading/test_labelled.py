@@ -201,7 +201,7 @@ def test_labels_that_differ_by_case_or_spaces_are_one_where_asked(tmp_path: Path
 def test_rows_without_any_class_are_told(tmp_path: Path) -> None:
     path = csv(tmp_path / "a.csv", ["x;y", "x", ""] * 20)
     found = read_files(LabelledFiles(path, separator=";"))
-    assert found.notes[0] == f"{path}: 20 rows bear no label."
+    assert found.notes[0] == f"{path}: 20 rows have no label."
     assert sum(row.label == () for rows in found.splits.values() for row in rows) == 20
 
 
@@ -259,7 +259,7 @@ def test_pairs_groups_and_ids_of_the_users_own(tmp_path: Path) -> None:
             assert (row.pair, row.group) == (text(100 + number), f"d{number // 3}")
             sides.setdefault(row.group, set()).add(split)
     assert all(len(found) == 1 for found in sides.values())
-    assert "Each of the 20 groups stands on one side." in found.notes[0]
+    assert "Each of the 20 groups is in one split." in found.notes[0]
 
 
 @pytest.mark.parametrize("labels", [["a", "b"] * 20, [["a"], ["a", "b"]] * 20, [0.5, 1.5] * 20])
@@ -365,7 +365,7 @@ def test_articles_stay_whole_where_there_are_enough_of_them(tmp_path):
     for split, rows in found.splits.items():
         for example in rows:
             assert home.setdefault(example.id.split("-")[0], split) == split
-    assert "Each of the 20 groups stands on one side" in found.notes[0]
+    assert "Each of the 20 groups is in one split" in found.notes[0]
 
 
 def test_an_answer_is_no_class_of_which_train_must_have_one(tmp_path):
@@ -400,7 +400,7 @@ def test_pairs_of_a_question_are_learnt_one_by_one_and_scored_together(tmp_path)
     assert {split: len(rows) for split, rows in whole.splits.items()} == {"train": 14 * 3, "dev": 2, "test": 4}
 
     write(stated.dev, [{"title": "", "paragraphs": pairs("q3", 5, "What is it, the 3th time?")[3:]}])
-    with pytest.raises(ValueError, match=r"dev\.json.*its group 'q3' also stands in train \(train\.json.*Move the"):
+    with pytest.raises(ValueError, match=r"dev\.json.*its group 'q3' is also in train \(train\.json.*Move the"):
         read_files(stated)
 
 
@@ -448,7 +448,7 @@ CASES = {
     "an id twice": (
         {"data": [{"paragraphs": [{"context": "the end", "qas": [question("1", "the end", "end")] * 2}]}]},
         (
-            "the id '1' already stands at questions.json, article 1, paragraph 1, question 1",
+            "the id '1' is also at questions.json, article 1, paragraph 1, question 1",
             "correct it or take the copy out",
         ),
     ),

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from acclimate.api.settings import schema, stand_in_of
+from acclimate.core.door import option
 from acclimate.core.settings import check_no_more
 from acclimate.data.embedded import is_embedded
 from acclimate.models.loading import SCRATCH
@@ -265,17 +266,21 @@ def label_columns(named: str | Sequence[str] | None) -> str | tuple[str, ...]:
     return columns[0] if len(columns) == 1 else columns
 
 
-def class_names(named: str | Sequence[str]) -> tuple[str, ...]:
-    """Return the names of classes: a list, or a text with commas between them."""
-    names = named.split(",") if isinstance(named, str) and named else named
-    return tuple(name.strip() for name in names)
+def label_names(listed: str | Sequence[str]) -> tuple[str, ...]:
+    """Return the names of labels: a list, or a text with commas between. Raises ValueError for an empty name."""
+    names = tuple(name.strip() for name in (listed.split(",") if isinstance(listed, str) and listed else listed))
+    if "" in names:
+        raise ValueError(
+            f"{option('labels', ','.join(names))}: name {names.index('') + 1} is empty. Give each label a name"
+        )
+    return names
 
 
 def labelled_files_of(parameters: Mapping[str, Any]) -> LabelledFiles:
     from acclimate.reading.labelled import LabelledFiles
 
     files = {name: parameters[name] for name in LABELLED if name != "split_seed"}
-    files |= {"label": label_columns(files["label"]), "labels": class_names(files["labels"])}
+    files |= {"label": label_columns(files["label"]), "labels": label_names(files["labels"])}
     return LabelledFiles(train=Path(parameters["task"] or ""), seed=parameters["split_seed"], **files)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from acclimate.api.checks import check_ready, class_names, label_columns
+from acclimate.api.checks import check_ready, label_columns, label_names
 from acclimate.data.embedded import embedded_files, is_embedded
 from acclimate.reading.labels import Stated
 
@@ -61,7 +61,7 @@ class TaskOptions:
         check_ready({**vars(self), "task": task})
         names = {field.name for field in fields(LabelledFiles)} & vars(self).keys() - {"dev", "test"}
         options: dict[str, Any] = {name: getattr(self, name) for name in names}
-        options |= {"label": label_columns(self.label), "labels": class_names(self.labels)}
+        options |= {"label": label_columns(self.label), "labels": label_names(self.labels)}
         about = LabelledFiles(train=Path(), seed=self.split_seed, **options)
         if self.data is not None or is_embedded(task):
             splits: dict[str, Any] = {

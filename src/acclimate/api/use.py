@@ -95,13 +95,13 @@ def embed(
     """Return the vectors of texts as a float32 array with a row for each text, or write them to a file.
 
     They are the numbers that sentence-transformers computes from the same directory: its pooling, layers and
-    normalisation if it has modules.json, else the mean of the last hidden states. A classifier gives the vector before
-    its last layer.
+    normalisation if it has modules.json, else the mean of the last hidden states. A classifier that was shipped with
+    modules.json gives the vector before its last layer.
 
     model       an encoder (a directory, a Checkpoint, a hub id), a shipped folder, or a race (its Study or directory)
     file        a list of texts or of dicts, a table in memory, a file, or a dataset of the hub
     out         .npy or .parquet file to write; None: the vectors are returned, else their number and size
-    text, id    columns; by default "text", and no ids
+    text, id    columns; by default that of the race or "text", and no ids
     format, split   where `file` is a file or a dataset: its format, and which split
     contestant  of a race, whose model to take in place of the model to use
 

@@ -141,7 +141,7 @@ def embed(
         typer.Argument(metavar="FILE", help="Texts: a file, or a dataset of the hub; - reads standard input."),
     ],
     out: Annotated[str, typer.Option("--out", metavar="FILE", help="File to write: .npy or .parquet.")],
-    text: Annotated[str | None, _column("--text", "Column of the text; default: text.")] = None,
+    text: Annotated[str | None, _column("--text", "Column of the text, if not that of the race or text.")] = None,
     id: Annotated[str | None, _column("--id", "Column of the rows' ids.")] = None,
     format: Annotated[
         str,

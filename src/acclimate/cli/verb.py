@@ -359,8 +359,10 @@ def _stoppable(out: Path) -> Iterator[None]:
         raise _TerminatedError(number)
 
     main = threading.current_thread() is threading.main_thread()  # only there may handlers be set
-    heeded = [one for one in (signal.SIGTERM, signal.SIGHUP) if main and signal.getsignal(one) != signal.SIG_IGN]
-    before = {one: signal.signal(one, terminated) for one in heeded}
+    numbers = [
+        number for number in (signal.SIGTERM, signal.SIGHUP) if main and signal.getsignal(number) != signal.SIG_IGN
+    ]
+    handlers = {number: signal.signal(number, terminated) for number in numbers}
     try:
         yield
     except (KeyboardInterrupt, _TerminatedError) as stop:
@@ -373,8 +375,8 @@ def _stoppable(out: Path) -> Iterator[None]:
             typer.echo(f"acclimate: stopped. {message}", err=True)
         raise typer.Exit(128 + (stop.args[0] if isinstance(stop, _TerminatedError) else signal.SIGINT)) from None
     finally:
-        for one, handler in before.items():
-            signal.signal(one, handler or signal.SIG_DFL)
+        for number, handler in handlers.items():
+            signal.signal(number, handler or signal.SIG_DFL)
 
 
 @contextmanager

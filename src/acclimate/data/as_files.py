@@ -516,9 +516,9 @@ def _written(rows: Rows, labelled: LabelledFiles, source: Source, split: Split, 
     present = _columns(rows)
     columns = labelled.columns
     for role, column in columns.stated().items():
-        for one in [column] if isinstance(column, str) else column:
-            if one not in present:
-                raise no_column(about, one, present, role=role)
+        for column_name in [column] if isinstance(column, str) else column:
+            if column_name not in present:
+                raise no_column(about, column_name, present, role=role)
     write = partial(_write_rows, rows, {column: column for column in columns.names()})
     return _cache_file(name, _ending(rows), write, record)
 

@@ -230,7 +230,7 @@ def decided(run: Path, key: str, decide: Callable[[], Any], *, records: bool = T
     counts. records: False in a dry run, which keeps no decision
     """
     path = run / DECISIONS
-    way_out = f"Remove {path}; the same command decides anew"
+    way_out = f"Remove {path}; the same command decides again"
     record = files.read_record(path, way_out=way_out) if ranks.is_first() and path.exists() else {}
     decisions: dict[str, Any] = ranks.agree(record)
     if key not in decisions:

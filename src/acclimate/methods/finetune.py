@@ -182,7 +182,7 @@ def adapt(recipe: FinetuneRecipe, out: Path, *, watch: Watch = unwatched) -> Che
         second.watch = watch
         how = "a third of the rate, as its loss rose" if rate < 1 else "three times the rate"
         why = f" ({tuning.why})" if learnt is not None else ""
-        note = f"it has learnt nothing{why}: once more with twice the steps, at {how}"
+        note = f"it failed to learn{why}: once more with twice the steps, at {how}"
         watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
         learnt_again = _finished(second, raises=learnt is None)
         tuning = tuning if learnt_again is None else second

@@ -211,7 +211,7 @@ class LooksAtTest:
         races = f"{self.earlier_runs:,} earlier race{'s' * (self.earlier_runs > 1)}"
         return (
             f"These test labels were opened{times} by {races} on this machine. A test set wears out: the more often it "
-            "is looked at, the more the best score on it owes to luck."
+            "is evaluated, the more the best score on it is due to chance."
         )
 
     def sentence(self) -> str:

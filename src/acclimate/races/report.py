@@ -198,7 +198,8 @@ def _without_partners(partners: Leakage, outcome: Outcome, model: str) -> Iterat
     for key, result in outcome.cells.items():
         if result.contestant in (model, UNTOUCHED) and not (result.probe or result.failed):
             with_them, without = (side.compared.intervals[key, MAIN].mean for side in (outcome, partners.outcome))
-            name = "the untouched model" if result.contestant == UNTOUCHED else result.contestant
+            untouched = ALONE if outcome.alone else "the untouched model"
+            name = untouched if result.contestant == UNTOUCHED else result.contestant
             scores.append(f"{name} {points(with_them)} with them and {points(without)} without")
     if scores:
         changed = f" This changes the answer: {listed(partners.changed)}." if partners.changed else ""

@@ -61,11 +61,13 @@ def named_labels(
         notes.append(f"{where} has lists written as text, such as {shown(first)}; they are read as lists.")
         labels = [row.label for row in rows["train"] if isinstance(row, Row)]
     several = kind in {"auto", "sequence", "multilabel"}
-    stored = {split: () if names else source.class_names(columns.label) for split, source in sources.items()}
-    width = 0 if any(stored.values()) or not several else _width(labels, names, texts=kind != "sequence")
-    if any(stored.values()):
-        notes.append(f"{where} has numbers of classes, named in the file's metadata: {_first(stored['train'])}.")
-        return {split: [_with_label(row, _class_namer(stored[split])) for row in rows[split]] for split in rows}, notes
+    stored = () if names or kind == "score" else sources["train"].class_names(columns.label)
+    width = 0 if stored or not several else _width(labels, names, texts=kind != "sequence")
+    if stored:
+        notes.append(f"{where} has numbers of classes, named in the file's metadata: {_first(stored)}.")
+        own_names = {split: source.class_names(columns.label) or stored for split, source in sources.items()}
+        namers = {split: _class_namer(own_names[split]) for split in rows}
+        return {split: [_with_label(row, namers[split]) for row in part] for split, part in rows.items()}, notes
     if width:
         if names and len(names) != width:
             raise ValueError(
@@ -80,10 +82,15 @@ def named_labels(
         notes.append(f"{sources['train'].name} has 0 or 1 for each label: {_first(keys)}.")
         convert = _hot_namer
     else:
+        if not names:
+            return {split: [*part] for split, part in rows.items()}, notes
+        if not any(_number_in(item) is not None for label in labels for item in _as_list(label)):
+            raise ValueError(
+                f"{where} has no numbers of classes, such as {shown(labels[0] if labels else '')}, for "
+                f"{option('labels')} to name. Omit {option('labels')}"
+            )
         convert = _class_namer(names)
-        return {
-            split: [_with_label(row, convert) if names else row for row in part] for split, part in rows.items()
-        }, notes
+        return {split: [_with_label(row, convert) for row in part] for split, part in rows.items()}, notes
     named = {split: [_with_label(row, convert) for row in part] for split, part in rows.items()}
     if kind != "multilabel" and {len(row.label) for part in named.values() for row in part if isinstance(row, Row)} == {
         1
@@ -213,18 +220,27 @@ def _hot_namer(label: Any) -> list[str]:
     return [str(name) for name, value in label.items() if _spelling(value) in HOT]
 
 
+def _number_in(label: Any) -> int | None:
+    """Return the number of a class that a label is, as a number or as text; None if it is none."""
+    if isinstance(label, str) and re.fullmatch(r"\d+", label.strip()):
+        return int(label)
+    if isinstance(label, float) and label.is_integer():
+        return int(label)
+    return label if isinstance(label, int) and not isinstance(label, bool) else None
+
+
+def _as_list(label: Any) -> Sequence[Any]:
+    return label if isinstance(label, list | tuple) else [label]
+
+
 def _class_namer(names: Sequence[str]) -> Callable[[Any], Any]:
     """Return the function from a number of a class, or a list of them, to the names; other values stay as they are."""
 
     def named(label: Any) -> Any:
         if isinstance(label, list | tuple):
             return type(label)(map(named, label))
-        number = label
-        if isinstance(label, str) and re.fullmatch(r"\d+", label):
-            number = int(label)
-        if isinstance(number, float) and number.is_integer():
-            number = int(number)
-        if not isinstance(number, int) or isinstance(number, bool) or label in names:
+        number = _number_in(label)
+        if number is None:
             return label
         if number == WITHHELD:
             return None

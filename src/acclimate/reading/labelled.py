@@ -293,26 +293,18 @@ def _check_options(labelled: LabelledFiles, sources: Mapping[Split, Source]) -> 
             f"kind={kind!r}: no kind of labels{meant(kind, get_args(Stated))}. State one: sequence (a text has one "
             f"label), multilabel (several), score (a number), tokens (a word has a tag) or span (an answer in the text)"
         )
-    roles: dict[str, str] = {}
-    labels_columns = labelled.label if isinstance(labelled.label, tuple) else ()
-    if twice := [name for name, count in Counter([*labelled.labels, *labels_columns]).items() if count > 1]:
-        raise ValueError(f"{twice[0]!r} is stated twice as a label. Name each label once")
-    for role, stated_columns in labelled.columns.stated().items():
-        for column in [stated_columns] if isinstance(stated_columns, str) else stated_columns:
-            earlier_role = roles.setdefault(column, role)
-            if earlier_role != role and {earlier_role, role} not in SHARED:
-                raise ValueError(f"{role}={column!r}: the same column as {earlier_role}. Name two columns")
+    _check_columns(labelled)
     if kind == "tokens" and (labelled.pair or labelled.separator):
         setting = f"pair={labelled.pair!r}" if labelled.pair else f"separator={labelled.separator!r}"
         raise ValueError(f"{setting}: a task of kind 'tokens' has lists of words and tags. Leave it out")
-    if kind == "span" and (setting := _column_option(labelled)):
+    if kind == "span" and (setting := _column_option(replace(labelled, group=labelled.columns.group))):
         raise ValueError(
             f"{setting}: {sources['train'].name} is read as questions in SQuAD's form, which have no columns. "
             f"Leave it out"
         )
     if labelled.separator and kind in {"sequence", "score"}:
         raise ValueError(
-            f"separator={labelled.separator!r}: stands between several labels, but kind={kind!r} has one a row. "
+            f"separator={labelled.separator!r}: separates several labels, but kind={kind!r} has one a row. "
             f"Leave the separator out, or state kind='multilabel'"
         )
     if labelled.metric:
@@ -324,6 +316,27 @@ def _check_options(labelled: LabelledFiles, sources: Mapping[Split, Source]) -> 
             raise ValueError(
                 f"{source.name}: given for {other_split} and for {split}. Leave {option(split)} out: we then split"
             )
+
+
+def _check_columns(labelled: LabelledFiles) -> None:
+    """Raise ValueError for columns and names of labels that contradict each other, or are named twice."""
+    roles: dict[str, str] = {}
+    labels_columns = labelled.label if isinstance(labelled.label, tuple) else ()
+    if twice := [name for name, count in Counter([*labelled.labels, *labels_columns]).items() if count > 1]:
+        raise ValueError(f"{twice[0]!r} is stated twice as a label. Name each label once")
+    for role, stated_columns in labelled.columns.stated().items():
+        for column in [stated_columns] if isinstance(stated_columns, str) else stated_columns:
+            earlier_role = roles.setdefault(column, role)
+            if earlier_role != role and {earlier_role, role} not in SHARED:
+                raise ValueError(f"{role}={column!r}: the same column as {earlier_role}. Name two columns")
+    if labelled.labels and labels_columns:
+        raise ValueError(
+            f"{option('labels')}: the columns {', '.join(labels_columns)} have the names of the labels. Omit "
+            f"{option('labels')}"
+        )
+    if labelled.kind == "score" and (labelled.labels or labels_columns):
+        name = "labels" if labelled.labels else "label"
+        raise ValueError(f"{option(name)}: kind='score' has one number per row, in one column. Name one column only")
 
 
 def _check_bond(source: Source, labelled: LabelledFiles) -> None:
@@ -464,10 +477,10 @@ def _labelled_task(
     )
     bond = next((bond for bond in BONDS if bond == labelled.group), None)
     if bond is not None:
-        if not missing:
+        if len(missing) < len(SPLITS) - 1:
             raise ValueError(
-                f"{option('group', bond)}: files for dev and test were given, so nothing is split. Leave it out, or "
-                f"give one file and let acclimate split it"
+                f"{option('group', bond)}: it groups rows of one file, but files for {', '.join(files)} were given. "
+                f"Omit it, or give one file and let acclimate split it"
             )
         splits = {**splits, "train": grouped(splits["train"], bond)}
     if missing:
@@ -513,14 +526,14 @@ def _examples(files: Mapping[Split, _File], kind: Kind) -> dict[Split, list[Exam
                     else "correct it, take the copy out, or name no id column"
                 )
                 raise ValueError(
-                    f"{row.place}: the id {shown(example.id)} already stands at {place_of_id[example.id]}. Each row "
+                    f"{row.place}: the id {shown(example.id)} is also at {place_of_id[example.id]}. Each row "
                     f"needs another id: {ways_out}"
                 )
             place_of_id[example.id] = row.place
             home, first = home_of_group.setdefault(example.group, (split, row.place))
             if example.group and home != split:
                 raise ValueError(
-                    f"{row.place}: its group {shown(example.group)} also stands in {home} ({first}), which would let "
+                    f"{row.place}: its group {shown(example.group)} is also in {home} ({first}), which would let "
                     f"the model see what it is tested on. Move the whole group to one file"
                 )
             splits[split].append(example)
@@ -569,7 +582,7 @@ def _notes_on_rows(files: Mapping[Split, _File]) -> list[str]:
                 f"are left out, for no model here answers that there is none."
             )
         if bare := sum(label == () for label in file.labels):
-            notes.append(f"{name}: {bare:,} rows bear no label.")
+            notes.append(f"{name}: {bare:,} rows have no label.")
     return notes
 
 

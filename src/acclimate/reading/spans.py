@@ -22,7 +22,9 @@ STARTS, ENDS, TYPES = ("start", "start_offset"), ("end", "end_offset"), ("label"
 def has_spans(rows: Sequence[Row | Rejected]) -> bool:
     """Return True if at least half of the rows have a list of spans, which may be empty, and one has a span."""
     labels = [row.label for row in rows if isinstance(row, Row)]
-    lists = [label for label in labels if isinstance(label, list) and all(span_in(one) is not None for one in label)]
+    lists = [
+        label for label in labels if isinstance(label, list) and all(span_in(value) is not None for value in label)
+    ]
     return any(lists) and 2 * len(lists) >= len(labels)
 
 
@@ -44,7 +46,8 @@ def span_rows(source: Source, rows: Sequence[Row | Rejected]) -> tuple[list[Row 
     documents = [row if isinstance(row, Rejected) else _document(source, row) for row in rows]
     read: Tagged = tagged(documents, "BIO")
     sentences = [
-        Row(number, one.id, one.text, one.label, None, one.group, one.id) for number, one in enumerate(read.examples, 1)
+        Row(number, example.id, example.text, example.label, None, example.group, example.id)
+        for number, example in enumerate(read.examples, 1)
     ]
     note = f"{source.name}: the labels are spans of the texts, and are read as tags of words (BIO)."
     return [*sentences, *read.rejected], [note, *notes_on_mentions(read, where=source.name)]

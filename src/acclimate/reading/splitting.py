@@ -71,7 +71,7 @@ def split_off(
         f"({_shares(shares, parts)}){strata}, seed {seed}.{on_copies}"
     )
     if groups := {example.group for example in examples} - {""}:
-        note += f" Each of the {len(groups):,} groups stands on one side."
+        note += f" Each of the {len(groups):,} groups is in one split."
     return parts, note
 
 

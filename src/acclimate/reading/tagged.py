@@ -102,7 +102,7 @@ def fields_of(source: Source, columns: Columns = USUAL) -> tuple[Fields, list[st
     width = min(map(len, rows), default=0)
     if wanting := next((role for role, place in numbers.items() if rows and place >= width), ""):
         raise ValueError(
-            f"{option(wanting, str(numbers[wanting] + 1))}: {source.name} has {width} fields in a line. StatName one"
+            f"{option(wanting, str(numbers[wanting] + 1))}: {source.name} has {width} fields in a line. Name one"
         )
     word = numbers.get("text", 1 if counted else 0)
     tag = numbers.get("label", _tag_field(rows, width, word) if counted else _named_field(rows, width))
@@ -331,8 +331,8 @@ def standard_labels(
     if spelling := standard_tags(tags):
         first = min(tag for tag in tags if spelling[tag] != OUTSIDE)
         bare = all(spelling[tag] in (f"I-{tag}", OUTSIDE) for tag in tags)
-        kept = f"; {option('metric', 'word_accuracy')} scores them as words" if bare else ""
-        notes.append(f"{where}: tags such as {shown(first)} are read as {shown(spelling[first])}{kept}.")
+        way_out = f"; {option('metric', 'word_accuracy')} scores them as words" if bare else ""
+        notes.append(f"{where}: tags such as {shown(first)} are read as {shown(spelling[first])}{way_out}.")
         plain = [[tuple(spelling[tag] for tag in label) for label in sentences] for sentences in plain]  # type: ignore[union-attr]
         tags = {*spelling.values()}
     letters = {tag[0] for tag in tags if tag != OUTSIDE}

@@ -12,6 +12,7 @@ from html import escape
 from math import ceil, floor, log10
 
 from acclimate.core.figures import points
+from acclimate.core.settings import digest
 from acclimate.reports.page import beginning
 
 INK, MUTED, CARD = "var(--ink, currentColor)", "var(--muted, #6b7280)", "var(--card, #ffffff)"
@@ -92,10 +93,11 @@ def difference_plot(differences: Sequence[Difference], *, margin: float = 0.0) -
             f'stroke="{colour}" stroke-width="2"/>'
         )
     described = escape("; ".join(f"{difference.contestant}: {difference}" for difference in differences))
+    name = f"differences-{digest(described)[:8]}"  # a notebook may show several
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="plot" role="img" aria-labelledby="differences-title" '
-        f'aria-describedby="differences-desc" width="100%" height="{bottom + AXIS}" font-size="13" fill="{INK}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="plot" role="img" aria-labelledby="{name}-title" '
+        f'aria-describedby="{name}-desc" width="100%" height="{bottom + AXIS}" font-size="13" fill="{INK}" '
         f'style="max-width:60rem;margin:0;height:{bottom + AXIS}px;overflow:visible">'
-        f'<title id="differences-title">Differences to the untouched model</title>'
-        f'<desc id="differences-desc">{described}</desc>{"".join(parts)}</svg>'
+        f'<title id="{name}-title">Differences to the untouched model</title>'
+        f'<desc id="{name}-desc">{described}</desc>{"".join(parts)}</svg>'
     )

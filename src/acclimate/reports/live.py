@@ -54,7 +54,7 @@ def live_page(
     try:
         yield page.watch
     except BaseException as error:
-        page.end(f"The run has stopped: {type(error).__name__}. What is done is kept, and the same command goes on.")
+        page.end(f"The run has stopped: {type(error).__name__}. Finished work is kept; the same command continues.")
         raise
     page.end("All jobs are done. The page of the results follows.")
 

@@ -2,7 +2,8 @@
 
 A directory with modules.json says how the encoder's last hidden states become a vector: the pooling, and then linear
 layers and normalisation. A directory without it gives the mean of the states, special tokens included, as
-sentence-transformers does there. A classifier gives the vector before its last layer, the layer of the logits.
+sentence-transformers does there, a fine-tuned classifier too. A classifier that was shipped with modules.json gives the
+vector before its last module, the layer of the logits.
 
 Reimers and Gurevych, "Sentence-BERT", EMNLP 2019, section 3. Shape suffixes: n texts, D numbers of a vector.
 """
@@ -30,7 +31,16 @@ from acclimate.models.formats import OWN_WEIGHTS, WEIGHTS
 from acclimate.models.loading import configuration, load_tokenizer, resolved
 from acclimate.models.sentence_modules import LENGTHS, MODULES, SETTINGS, read_modules, sentence_modules
 from acclimate.shipping.predict import UNSTATED, chunked
-from acclimate.shipping.texts import Asking, Text, checkpoint_in, ids_in, open_input, read_texts, texts_of_rows
+from acclimate.shipping.texts import (
+    Asking,
+    Text,
+    asking_of,
+    checkpoint_in,
+    ids_in,
+    open_input,
+    read_texts,
+    texts_of_rows,
+)
 from acclimate.shipping.writers import VECTORS, check_path
 from acclimate.tasks.rows import encode_rows
 from acclimate.training.plan import device
@@ -48,6 +58,7 @@ Step = Callable[[np.ndarray], np.ndarray]  # (n, D) -> (n, another D)
 class Embedder:
     """An encoder with the steps from its last hidden states to a vector.
 
+    column      of the text in the race that the model is of; None: no race recorded it
     read_out    "mean" over all tokens, or the "first" token's state
     steps       what follows: linear layers, normalisation
     prefix      text that begins every input: the default prompt of the model
@@ -57,6 +68,7 @@ class Embedder:
     encoder: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
     max_tokens: int
+    column: str | None = None
     read_out: probe.ReadOut = "mean"
     steps: tuple[Step, ...] = ()
     prefix: str = ""
@@ -72,7 +84,7 @@ class Embedder:
 
     def __call__(self, texts: Sequence[str], *, watch: Watch = unwatched) -> np.ndarray:
         """Return (n, D) float32, a vector for each text. Raises ValueError if a number is NaN or infinite."""
-        inputs = [self.prefix + text.strip() for text in texts]
+        inputs = [self.prefix + text for text in texts]
         examples = [Example("", text.lower() if self.lower else text, "") for text in inputs]
         rows = encode_rows(examples, self.tokenizer, self.max_tokens)
         vectors_nD = probe.states_of(self.encoder, rows, (self.read_out,), watch=watch)[self.read_out]
@@ -109,8 +121,9 @@ def load_embedder(model: str | PathLike[str], *, contestant: str = "", watch: Wa
     longest = min(tokenizer.model_max_length, longest_of_config(encoder.config) or UNSTATED)
     has_logits = (folder / OWN_WEIGHTS).is_file() and (folder / MODULES).is_file()  # by the last module of a shipment
     modules = read_modules(folder) if has_logits else sentence_modules(source)
+    column = asking_of(source).text if folder.is_dir() else None
     if modules is None:
-        return Embedder(encoder, tokenizer, longest)
+        return Embedder(encoder, tokenizer, longest, column)
     lengths = [files.read_object(file) for file in sorted(modules.encoder.glob(LENGTHS))]
     settings = files.read_object(modules.root / SETTINGS) if (modules.root / SETTINGS).is_file() else {}
     prompt = (settings.get("prompts") or {}).get(settings.get("default_prompt_name"), "")
@@ -130,6 +143,7 @@ def load_embedder(model: str | PathLike[str], *, contestant: str = "", watch: Wa
         encoder,
         tokenizer,
         min([longest, *filter(None, (about.get("max_seq_length") for about in lengths))]),
+        column,
         read_out,
         tuple(steps),
         prompt,
@@ -175,13 +189,13 @@ def embed(
     """Return (n, D) float32, the vectors of texts, or of mappings by column, in their order.
 
     model  as of `load_embedder`, or what that returns
-    text   the column; None: "text"
+    text   the column; None: that of the race, or "text"
 
     Raises ValueError for a row without a text, with its number.
     """
     embedder = model if isinstance(model, Embedder) else load_embedder(model, contestant=contestant, watch=watch)
-    texts = _usable(texts_of_rows(rows, Asking(kind="sequence", text=text), "sequence"))
-    chunks = [embedder([one.example.text for one in chunk], watch=watch) for chunk in chunked(texts)]
+    texts = _usable(texts_of_rows(rows, Asking(kind="sequence", text=text or embedder.column), "sequence"))
+    chunks = [embedder([text.example.text for text in chunk], watch=watch) for chunk in chunked(texts)]
     return np.concatenate(chunks) if chunks else np.zeros((0, embedder.size), np.float32)
 
 
@@ -203,13 +217,14 @@ def embed_file(
     file      its path; "-": standard input
     out       .npy, the (n, D) float32 array; or .parquet with `row` (from 1) or `id`, and `vector`. It appears once
               it is whole
-    text, id  columns; None: "text", and no ids
+    text, id  columns; None: that of the race or "text", and no ids
     format    of the file, if its ending does not say it: csv, tsv, jsonl, parquet, txt
 
     Raises ValueError for what cannot be read or written, before any vector is computed.
     """
     check_path(out, file, VECTORS)
-    asking = Asking(kind="sequence").with_columns(text=text, id=id)
+    embedder = load_embedder(model, contestant=contestant, watch=watch)
+    asking = Asking(kind="sequence", text=embedder.column).with_columns(text=text, id=id)
     with open_input(file, asking, format, stdin) as opened:
 
         def texts() -> Iterator[Text]:
@@ -218,16 +233,15 @@ def embed_file(
         for _ in texts():
             pass
         ids = ids_in(opened, asking)
-        embedder = load_embedder(model, contestant=contestant, watch=watch)
         chunks = (
-            (chunk, embedder([one.example.text for one in chunk])) for chunk in chunked(texts(), watch, doing="embed")
+            (chunk, embedder([text.example.text for text in chunk])) for chunk in chunked(texts(), watch, doing="embed")
         )
         with files.new_file(Path(out)) as into:
             write = _write_array if Path(out).suffix == ".npy" else _write_parquet
             return write(chunks, into, embedder.size, "id" if ids else "row"), embedder.size
 
 
-def _write_array(chunks: Iterable[tuple[list[Text], np.ndarray]], into: IO[bytes], size: int, first: str) -> int:
+def _write_array(chunks: Iterable[tuple[list[Text], np.ndarray]], into: IO[bytes], size: int, _first: str) -> int:
     """Write the .npy file, its header last: it states the number of vectors. numpy pads it for any number."""
     number = 0
     header = {"descr": "<f4", "fortran_order": False}
@@ -252,7 +266,7 @@ def _write_parquet(chunks: Iterable[tuple[list[Text], np.ndarray]], into: IO[byt
     )
     with pq.ParquetWriter(into, schema) as writer:
         for texts, vectors_nD in chunks:
-            names = [one.example.id if first == "id" else one.number for one in texts]
+            names = [text.example.id if first == "id" else text.number for text in texts]
             vectors = pa.FixedSizeListArray.from_arrays(pa.array(vectors_nD.ravel(), pa.float32()), size)
             writer.write_table(pa.table([pa.array(names, schema.field(0).type), vectors], schema=schema))
             number += len(texts)

@@ -6,8 +6,8 @@ last round. Neither a budget nor a resumed race changes them. Spent by round S:
 
     spent(S) = SPENT (1 - (FIRST - 1) / S)
 
-The level of round S is 2 Phi(-z_S). z_S is such that a Brownian motion B, which is seen at the times FIRST, ..., S,
-leaves |B(s)| < z_s sqrt(s) for the first time at S with the probability spent(S) - spent(S - 1). A difference whose
+The level of round S is 2 Phi(-z_S). A Brownian motion B is seen at the times FIRST, ..., S. It first leaves
+|B(s)| < z_s sqrt(s) at S with the probability spent(S) - spent(S - 1). A difference whose
 variance comes from seeds alone is such a motion. Test rows are the same in all rounds, so with them evaluations agree
 more, and err less often in all. Student's t is used at the level of the normal distribution (Jennison and Turnbull
 2000, chapter 4.4). Over all evaluations it then errs up to 1.25 times as often, so 4% are spent in place of 5%.

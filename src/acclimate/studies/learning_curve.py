@@ -153,7 +153,7 @@ def follow(
     race = race_design(recipe, materials, budget=limit, probe_only=probe_only)
     raced = read_outcome(path_of(out, RACE))
     if not best_adapted(raced, race.searches[0].entries):
-        return StudyEnd("Learning curves: none, as no adapted contestant learnt anything.")
+        return StudyEnd("Learning curves: none, because every adapted contestant failed to learn.")
     tunes = _tunes(race, raced, out, limit)
     if not tunes and materials.task.kind not in PROBED:
         return StudyEnd(f"Learning curves: none. {FEW}")

@@ -77,9 +77,13 @@ def _is_task(row: Any) -> bool:
 
 def _task_row(task: Mapping[str, Any]) -> dict[str, Any]:
     """Return the data of a task, and as `label` the values of its first annotation that was not cancelled."""
-    usable = [one for one in task["annotations"] if isinstance(one, dict) and not one.get("was_cancelled")]
-    results = usable[0].get("result") if usable else None
-    values = [one["value"] for one in results or () if isinstance(one, dict) and isinstance(one.get("value"), dict)]
+    annotations = [entry for entry in task["annotations"] if isinstance(entry, dict) and not entry.get("was_cancelled")]
+    results = annotations[0].get("result") if annotations else None
+    values = [
+        result["value"]
+        for result in results or ()
+        if isinstance(result, dict) and isinstance(result.get("value"), dict)
+    ]
     choices = [choice for value in values for choice in value.get("choices") or ()]
     label: Any = choices[0] if len(choices) == 1 else choices or [value for value in values if "start" in value]
-    return {**task["data"], "label": None if not usable else label}
+    return {**task["data"], "label": label if annotations else None}
