@@ -53,12 +53,13 @@ def both(tmp_path_factory: pytest.TempPathFactory, toy_race: Any) -> dict[int, P
     every_objective.trained(places[1])
     script = str(TESTS / "training" / "every_objective.py")
     whole = Budget(1, "flops", "").spent(toy_race.run)
-    budget = ["--budget", f"{2 * whole:.0f}flop", "search.rates=[1e-3,3e-3]", 'contestants=["TAPT"]']
+    budgeted = toys.race_command(toy_race.inputs, "budgeted", "search.rates=[1e-3,3e-3]", 'contestants=["TAPT"]')
+    budgeted[budgeted.index("--budget") + 1] = f"{2 * whole:.0f}flop"
     race = toys.race_command(toy_race.inputs, "run", 'contestants=["TAPT"]')
     for job in (toy_race.run / "jobs").glob("pretrain-*"):  # which `run` makes again
         shutil.copytree(job, places[2] / "budgeted" / "jobs" / job.name)
         shutil.copy(toy_race.run / "study.json", places[2] / "budgeted")
-    commands = json.dumps([race, [*toys.race_command(toy_race.inputs, "budgeted"), *budget]])
+    commands = json.dumps([race, budgeted])
     said = _run([*TORCHRUN, script, str(places[2]), commands], places[2])
     (places[2] / "said.txt").write_text(said)
     return places
