@@ -81,9 +81,9 @@ def place(tmp_path_factory, toy_race) -> Path:
     return place
 
 
-def tiny(command: str) -> list[str]:
+def tiny(command: str, *settings: str) -> list[str]:
     """The command's arguments with settings for a toy in place of those that the README states."""
-    arguments = with_toy_settings(command)
+    arguments = [*with_toy_settings(command), *settings, *(["seeds=3"] if "--until settled" in command else [])]
     if arguments.count("--max-tokens") > 1:
         place = arguments.index("--max-tokens")
         del arguments[place : place + 2]
@@ -154,7 +154,7 @@ def test_the_commands_and_the_python_of_a_page_run(page, place, tmp_path, monkey
             exec(compile(block, page, "exec"), {})
         for command in block.splitlines() if not kind else ():
             assert command.startswith("acclimate "), command
-            typed = [*tiny(command), *(FEW_STEPS if command.startswith("acclimate race") else ())]
+            typed = tiny(command, *(FEW_STEPS if command.startswith("acclimate race") else ()))
             monkeypatch.setattr(sys, "argv", ["acclimate", *typed])
             result = CliRunner().invoke(cli.app, typed)
             assert result.exit_code == 0, f"{command}\n{result.output}"

@@ -172,7 +172,8 @@ settings mml -> no settings are called 'mml'; did you mean 'mlm'?
 predict ./nowhere train.csv -> ./nowhere: there is no such directory
 predict some/model nowhere.csv -> nowhere.csv: there is no such file
 predict some/model train.csv --out train.csv -> --out train.csv is the input itself
-predict some/model train.csv --out out.xlsx -> does not tell a known format
+predict some/model train.csv --out out.xlsx -> names no known format
+embed some/model train.csv --out out.csv -> names no known format: .npy, .parquet
 push task ada/model -> task is no shipment. Write one with: acclimate ship
 doctor train.csv --txt sentence -> No such option
 race CSV --kind sequnce -> Invalid value for '--kind': 'sequnce' is not one of 'auto', 'sequence'

@@ -215,7 +215,7 @@ def test_one_clear_line_and_nothing_trained(case, place):
 
 def test_a_race_that_is_refused_leaves_the_directory_to_the_next_one(place):
     for tokens in (32, 24):
-        refused = [*f"{RACE} --max-tokens {tokens} --out kept".split(), 'contestants=["DAPT"]']
+        refused = [*f"{RACE} --split-seed {tokens} --out kept".split(), 'contestants=["DAPT"]']
         result = CliRunner().invoke(cli.app, refused)
         assert result.exit_code == 2
         assert "DAPT needs raw text of the domain" in result.output

@@ -152,7 +152,7 @@ def test_distilling_holds_the_model_where_language_modelling_alone_takes_it_away
 def test_the_distillation_token_learns_what_the_teachers_mean_is(recipe, tmp_path):
     distil.adapt(replace(recipe, teacher="deit", plan=replace(recipe.plan, steps=30)), tmp_path / "run")
     losses = [line["loss.distil"] for line in read_log(tmp_path / "run")]
-    assert np.mean(losses[-5:]) < 0.7 * np.mean(losses[:3])
+    assert np.mean(losses[-5:]) < 0.8 * np.mean(losses[:3])
 
 
 def test_a_row_needs_room_for_its_distillation_token_of_which_the_checkpoint_has_nothing(recipe, tmp_path):

@@ -31,6 +31,7 @@ from acclimate.models.formats import weight_files
 from acclimate.models.light import add_adapters
 from acclimate.models.loading import load_tokenizer
 from acclimate.shipping import check as predicting
+from acclimate.shipping import predict as shipped
 from acclimate.shipping.ship import ship
 from acclimate.tasks.prepared import open_prepared
 from acclimate.tasks.rows import encode_rows
@@ -100,6 +101,7 @@ def forget(kind, monkeypatch):
     else:
         monkeypatch.setattr("acclimate.methods.mlm.load_tokenizer", unprompted)
         monkeypatch.setattr("acclimate.methods.finetune.load_tokenizer", unprompted)
+        monkeypatch.setattr(shipped, "load_tokenizer", unprompted)
 
 
 def unprompted(model):
@@ -169,9 +171,10 @@ def test_test_set_is_predicted_with_what_was_learnt(adapted, tuned, monkeypatch)
     task, score, path = tuned
     again = finetune.test(Checkpoint(path), task, by="a test", watch=unwatched)
     assert again["predicted"] == score.predicted
+    texts = [example.text for example in task.examples("test")]
+    probabilities = [row.probabilities for row in shipped.predict(path, texts)]
     forget(adapted[0].kind, monkeypatch)
-    other = finetune.test(Checkpoint(path), task, by="a test", watch=unwatched)
-    assert other["predicted"] != score.predicted
+    assert [row.probabilities for row in shipped.predict(path, texts)] != probabilities
 
 
 def test_rows_of_a_task_are_cut_as_without_a_prompt(adapted, toy_task):

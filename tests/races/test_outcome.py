@@ -183,8 +183,8 @@ def test_the_answer_says_the_scores_with_and_without_test_items_that_have_a_part
     )
     values = [*map(points, means)]
     said = (
-        "60 of the 400 test items have a partner in the training data, such as one text or one template: the untouched "
-        f"model {values[0]} with them and {values[1]} without."
+        "60 of the 400 test items have a partner in the training data, such as one text or one template: model "
+        f"{values[0]} with them and {values[1]} without."
     )
     assert said in report.verdict
     assert report.partners is not None

@@ -121,7 +121,7 @@ def test_with_terms_it_is_used_and_shipped_and_predicts_as_it_was_scored(
     card = (shipped.path / "README.md").read_text()
     assert "in one linear model" in card
     assert f"| {COMBINED} (shipped) |" in card
-    with pytest.raises(ValueError, match=r"--onnx and --space need a model of transformers, and TF-IDF \+ encoder is"):
+    with pytest.raises(ValueError, match=r"--onnx needs a model of transformers, and TF-IDF \+ encoder is"):
         ship(run, tmp_path / "other", onnx=True)
 
 

@@ -281,7 +281,7 @@ def test_missing_columns_and_files_are_told_with_the_way_out(run, loaded, tmp_pa
     assert "The race read" not in str(caught.value), "the user named it"
     assert len(predict(loaded, source, text="texts")) == 1
     for out, told in (
-        (tmp_path / "out.xlsx", "does not tell a known format"),
+        (tmp_path / "out.xlsx", "names no known format"),
         (source, "is the input itself"),
         (tmp_path / "no" / "out.csv", "there is no folder"),
     ):

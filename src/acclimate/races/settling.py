@@ -60,7 +60,7 @@ def check_settling(recipe: RaceRecipe, task: Prepared, *, rivals: int, probe_onl
     if not rivals:
         raise ValueError(
             f"{settled}: no contestant is fine-tuned beside the untouched model, so there is nothing to settle. Name "
-            f"one in contestants, such as TAPT, or leave {option('until')} out"
+            f"one in contestants, or leave {option('until')} out"
         )
     if recipe.seeds < FIRST:
         raise ValueError(

@@ -15,8 +15,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import pyarrow as pa
-
 from acclimate.core import files
 from acclimate.core.names import meant, shown
 
@@ -228,6 +226,8 @@ def packing_of(head: bytes) -> str | None:
 
 def _pieces(path: Path, raw: BinaryIO, codec: str | None) -> Iterator[bytes]:
     try:
+        import pyarrow as pa  # the command line starts without it
+
         # pyarrow's stream reads all members of a .gz and all frames of a .zst, unpacks no more than is asked for, and
         # refuses a file that is cut off; the modules gzip and zstandard each lack one of these
         stream = pa.CompressedInputStream(raw, codec) if codec else raw
