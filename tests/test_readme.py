@@ -83,7 +83,7 @@ def place(tmp_path_factory, toy_race) -> Path:
 
 def tiny(command: str, *settings: str) -> list[str]:
     """The command's arguments with settings for a toy in place of those that the README states."""
-    arguments = [*with_toy_settings(command), *settings, *(["seeds=3"] if "--until settled" in command else [])]
+    arguments = [*with_toy_settings(command), *settings]
     if arguments.count("--max-tokens") > 1:
         place = arguments.index("--max-tokens")
         del arguments[place : place + 2]
