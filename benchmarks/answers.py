@@ -11,12 +11,12 @@ import time
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from page import head, table, tell, write
+from page import head, run_parts, table, tell, write
 from worlds import FOR_ALL, FOR_ONE, WORLDS, World
 
 from acclimate.statistics.adaptation import RunLayout, components_of_runs, layout
@@ -62,11 +62,7 @@ HARD, ALONE, WAVER = 0.35, 0.25, 0.2  # standard deviations of a row's score: of
 
 def main() -> None:
     options = arguments()
-    parts: dict[str, list[tuple[Any, ...]]] = {}
-    for name in options.parts:
-        parts[name] = PARTS[name](options)
-        tell(f"{name}: {time.process_time() / 60:.1f} minutes of one core so far")
-        report(options, parts)
+    run_parts(options.parts, lambda name: PARTS[name](options), partial(report, options))
 
 
 def arguments() -> argparse.Namespace:

@@ -7,9 +7,11 @@ import os
 import platform
 import shlex
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 PACKAGES = ("acclimate", "torch", "transformers", "accelerate", "tokenizers", "numpy", "numba", "pyarrow")
 
@@ -51,6 +53,19 @@ def write(path: Path, parts: Sequence[str]) -> None:
 def tell(line: str) -> None:
     """Say how far it is, to whoever waits."""
     print(line, file=sys.stderr, flush=True)
+
+
+def run_parts(
+    names: Iterable[str],
+    measure: Callable[[str], list[tuple[Any, ...]]],
+    report: Callable[[Mapping[str, list[tuple[Any, ...]]]], None],
+) -> None:
+    """Measure one part after another, and write the report again after each."""
+    parts: dict[str, list[tuple[Any, ...]]] = {}
+    for name in names:
+        parts[name] = measure(name)
+        tell(f"{name}: {time.process_time() / 60:.1f} minutes of one core so far")
+        report(parts)
 
 
 def _row(cells: Sequence[object]) -> str:

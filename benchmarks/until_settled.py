@@ -11,13 +11,14 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from answers import BLOCK, COVERED, FALSE, LUCK, ROWS, SPREADS, MetricRace, drawn_race, shift, statistics
-from page import head, table, tell, write
+from page import head, run_parts, table, tell, write
 from worlds import WORLDS
 
 from acclimate.races.settling import SETTLED, TEST_ROWS, evaluation_of
@@ -48,11 +49,7 @@ FORMS: dict[str, Callable[[int, int], float]] = {  # (rounds, most rounds) -> si
 
 def main() -> None:
     options = arguments()
-    parts: dict[str, list[tuple[Any, ...]]] = {}
-    for name in options.parts:
-        parts[name] = PARTS[name](options)
-        tell(f"{name}: {time.process_time() / 60:.1f} minutes of one core so far")
-        report(options, parts)
+    run_parts(options.parts, lambda name: PARTS[name](options), partial(report, options))
 
 
 def arguments() -> argparse.Namespace:

@@ -143,10 +143,10 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     place = tmp_path_factory.mktemp("pages")
     nasty = studies.report_of_six(studies.race_of_six(NASTY), NASTY)
     trained = report.report_of(studies.recorded(Path(__file__).parent / "golden" / "run" / "race"))
-    made = {"six": nasty, "numbers": studies.report_of_numbers(), "trained": trained}
+    pages = {"six": nasty, "numbers": studies.report_of_numbers(), "trained": trained}
     page_of(studies.outcome_of_pairs(names=NAMES), matrix).write(place / "matrix.html")
-    found = {name: report.write_page(place / f"{name}.html", report.race_page(study)) for name, study in made.items()}
-    return {**found, "matrix": place / "matrix.html"}
+    paths = {name: report.write_page(place / f"{name}.html", report.race_page(study)) for name, study in pages.items()}
+    return {**paths, "matrix": place / "matrix.html"}
 
 
 def opened(
@@ -193,11 +193,12 @@ def test_answer_command_plot_and_difference_are_seen_without_scrolling_sideways(
     difference = [f"table.summary {cell}:nth-child(3)" for cell in ("th", "td")]
     in_view(browser, "h1.answer", "ul.lead li", ".next code span", f"{TOP} svg", *difference)
     tops = [
-        browser.find_element(By.CSS_SELECTOR, each).rect["y"] for each in ("h1", ".next", "svg", "table", "summary")
+        browser.find_element(By.CSS_SELECTOR, selector).rect["y"]
+        for selector in ("h1", ".next", "svg", "table", "summary")
     ]
     assert tops == sorted(tops)
-    shown = [each for each in browser.find_elements(By.CSS_SELECTOR, "svg.plot, table") if each.is_displayed()]
-    assert len(shown) == 2, "one plot and one table are not folded"
+    visible = [part for part in browser.find_elements(By.CSS_SELECTOR, "svg.plot, table") if part.is_displayed()]
+    assert len(visible) == 2, "one plot and one table are not folded"
     browser.find_element(By.CSS_SELECTOR, "summary").click()
     assert browser.find_element(By.CSS_SELECTOR, "details").get_property("open")
 
@@ -221,8 +222,8 @@ def test_labels_that_look_like_markup_stay_text(browser, pages):
     assert len(browser.find_elements(By.TAG_NAME, "script")) == 1  # ours
     assert not browser.find_elements(By.CSS_SELECTOR, "[onclick]")
     table = browser.find_element(By.CSS_SELECTOR, "section[aria-labelledby=labels] table")
-    shown = {cell.get_property("textContent") for cell in table.find_elements(By.CSS_SELECTOR, "tbody th")}
-    assert shown == SHOWN
+    visible = {cell.get_property("textContent") for cell in table.find_elements(By.CSS_SELECTOR, "tbody th")}
+    assert visible == SHOWN
     confused = browser.find_element(By.CSS_SELECTOR, "table.confusion")
     assert {cell.get_attribute("title") for cell in confused.find_elements(By.CSS_SELECTOR, "[title]")} >= SHOWN
 
@@ -234,9 +235,9 @@ def test_a_click_on_a_heading_sorts(browser, pages):
     for way in ("descending", "ascending"):
         head.find_element(By.TAG_NAME, "button").click()
         assert head.get_attribute("aria-sort") == way
-        found = [float(value) for value in column(table, head.get_property("cellIndex")) if value]
-        assert found == sorted(found, reverse=way == "descending")
-        assert len(set(found)) > 3
+        paths = [float(value) for value in column(table, head.get_property("cellIndex")) if value]
+        assert paths == sorted(paths, reverse=way == "descending")
+        assert len(set(paths)) > 3
 
 
 def test_every_sortable_column_sorts_both_ways(browser, pages):
@@ -246,15 +247,15 @@ def test_every_sortable_column_sorts_both_ways(browser, pages):
     assert len(pressed) >= 60
     for numbers, before, *presses in pressed:
         assert {way for way, _, _ in presses} == {"ascending", "descending"}
-        for way, others, found in presses:
+        for way, others, paths in presses:
             assert others == 0, "one column at a time says that it sorts"
-            assert sorted(found) == sorted(before), "no row is lost"
-            filled = [value for value in found if value]
-            assert found[: len(filled)] == filled, "cells without a value come last"
+            assert sorted(paths) == sorted(before), "no row is lost"
+            filled = [value for value in paths if value]
+            assert paths[: len(filled)] == filled, "cells without a value come last"
             if numbers:
                 assert [float(value) for value in filled] == sorted(map(float, filled), reverse=way == "descending")
         if not numbers:
-            up, down = (found for _, _, found in sorted(presses))
+            up, down = (paths for _, _, paths in sorted(presses))
             assert up == down[::-1] or len(set(up)) < len(up)
             assert up != down or len(set(up)) == 1
 
@@ -425,15 +426,15 @@ def test_without_scripts_everything_is_there_and_nothing_pretends_to_sort(browse
             about = {"nodeId": document["root"]["nodeId"], "selector": selector}
             return [browser.execute_cdp_cmd("DOM.querySelectorAll", about)["nodeIds"]]
 
-        def found(selector: str) -> int:
+        def paths(selector: str) -> int:
             # the number of a node does not outlast what the browser still does to the document: asked for again then
             again = WebDriverWait(browser, 10, ignored_exceptions=[WebDriverException])
             return len(again.until(lambda _: asked(selector))[0])
 
-        assert found("table.sortable tbody tr") > 50
-        assert found("svg.plot") >= 5
-        assert found("th button") == 0
-        assert found("[aria-sort]") == 0
+        assert paths("table.sortable tbody tr") > 50
+        assert paths("svg.plot") >= 5
+        assert paths("th button") == 0
+        assert paths("[aria-sort]") == 0
     finally:
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
 
@@ -449,15 +450,15 @@ def told(browser: webdriver.Chrome) -> dict[str, str]:
     if not box.is_displayed():
         return {}
     names, values = (box.find_elements(By.TAG_NAME, name) for name in ("dt", "dd"))
-    found = {name.text: value.text for name, value in zip(names, values, strict=True)}
-    return {"": box.find_element(By.TAG_NAME, "h3").text, **found}
+    paths = {name.text: value.text for name, value in zip(names, values, strict=True)}
+    return {"": box.find_element(By.TAG_NAME, "h3").text, **paths}
 
 
 def contrasts() -> list[Contrast]:
     """What stands in the cells of the matrix, row by row."""
     outcome = studies.outcome_of_pairs(names=NAMES)
-    found = [outcome.compared.contrast(("", first, target), ALONE) for target in NAMES for first in (*NAMES, MORE)]
-    return [each for each in found if each is not None]
+    paths = [outcome.compared.contrast(("", first, target), ALONE) for target in NAMES for first in (*NAMES, MORE)]
+    return [each for each in paths if each is not None]
 
 
 @pytest.mark.parametrize(("width", "how"), [(1280, "pointed at"), (360, "focused")])
@@ -471,11 +472,11 @@ def test_a_cell_that_is_pointed_at_or_focused_tells_its_comparison(browser, page
         else:
             browser.execute_script("arguments[0].scrollIntoView({block: 'center', inline: 'center'})", link)
             ActionChains(browser).move_to_element(link).perform()
-        found = told(browser)
+        paths = told(browser)
         _, first, target = cell.against.key
-        assert all(name.replace("\N{RIGHT-TO-LEFT OVERRIDE}", "\\u202e") in found[""] for name in (first, target))
-        assert found["verdict"] == cell.said
-        assert f"{abs(100 * cell.comparison.difference):.1f} " in found["difference"]
+        assert all(name.replace("\N{RIGHT-TO-LEFT OVERRIDE}", "\\u202e") in paths[""] for name in (first, target))
+        assert paths["verdict"] == cell.said
+        assert f"{abs(100 * cell.comparison.difference):.1f} " in paths["difference"]
         box = browser.find_element(By.ID, "detail")
         assert box.rect["x"] >= 0
         assert box.rect["x"] + box.rect["width"] <= width

@@ -32,15 +32,15 @@ def test_exact_near_and_contained_test_texts_are_found_in_train():
         Example("planted-2", f"{text('before', 300)} {test[5].text} {text('after', 300)}", test[5].label),
     ]
     parts = splits(train=planted)
-    found = found_in_rows("train", parts["train"], Sealed(parts))
-    assert [(leak.kind, leak.scanned, leak.references, leak.same_label) for leak in found.leaks()] == [
+    overlap = found_in_rows("train", parts["train"], Sealed(parts))
+    assert [(leak.kind, leak.scanned, leak.references, leak.same_label) for leak in overlap.leaks()] == [
         ("exact", 1, 1, 1),
         ("near", 1, 1, 0),
         ("13-gram", 1, 1, 1),
     ]
-    assert all(leak.share == 1 / 20 for leak in found.leaks())
-    assert found.leaked_ids("test") == {"test-3", "test-4", "test-5"}
-    assert found.leaking == {"test": {"planted-0", "planted-1", "planted-2"}}
+    assert all(leak.share == 1 / 20 for leak in overlap.leaks())
+    assert overlap.leaked_ids("test") == {"test-3", "test-4", "test-5"}
+    assert overlap.leaking == {"test": {"planted-0", "planted-1", "planted-2"}}
 
 
 def test_examples_show_both_texts_where_they_agree_and_differ():
@@ -65,10 +65,10 @@ def test_a_shared_passage_is_told_but_is_no_leak():
     passage = " ".join(item.text.split()[:15])
     parts = splits(train=[Example("quotes", f"{passage} {text('own', 60)}", "acid")])
     parts["test"] = [item]
-    found = found_in_rows("train", parts["train"], Sealed(parts))
-    assert [(leak.kind, leak.references, leak.same_label) for leak in found.leaks()] == [("passage", 1, None)]
-    assert found.leaked("test") == set()
-    assert found.leaking == {}
+    overlap = found_in_rows("train", parts["train"], Sealed(parts))
+    assert [(leak.kind, leak.references, leak.same_label) for leak in overlap.leaks()] == [("passage", 1, None)]
+    assert overlap.leaked("test") == set()
+    assert overlap.leaking == {}
 
 
 def test_dev_is_looked_for_in_train_and_test_in_dev_but_no_split_in_itself():
@@ -106,8 +106,8 @@ def test_a_pair_leaks_into_train_as_a_whole_and_into_a_corpus_by_either_text():
     )
     parts["test"] = [Example("item", premise, "acid", pair=other)]
     sealed = Sealed(parts)
-    found = found_in_rows("train", parts["train"], sealed)
-    assert found.leaking == {"test": {"same pair"}}
+    overlap = found_in_rows("train", parts["train"], sealed)
+    assert overlap.leaking == {"test": {"same pair"}}
     corpus = SourceLeaks("domain", sealed)
     for name, document, matches in sealed.match_documents(
         [("a", text("a")), ("b", other), ("c", f"{premise} {text('c', 400)}")]
@@ -142,9 +142,9 @@ def test_a_pair_that_comes_again_leaks_in_its_order_and_nearly():
         pair("some of it", f"{' '.join(item.text.split()[:14])} {text('own', 40)}", item.pair),
         Example("no pair", f"{item.text} {item.pair}", "acid"),
     ]
-    found = found_in_rows("train", train, Sealed({"dev": [], "test": [item, replace(item, id="again")]}))
-    assert found.leaking == {"test": {"same", "near", "the passage within"}}
-    assert {(leak.kind, leak.scanned, leak.references) for leak in found.leaks()} == {
+    overlap = found_in_rows("train", train, Sealed({"dev": [], "test": [item, replace(item, id="again")]}))
+    assert overlap.leaking == {"test": {"same", "near", "the passage within"}}
+    assert {(leak.kind, leak.scanned, leak.references) for leak in overlap.leaks()} == {
         ("exact", 1, 2),
         ("near", 1, 0),  # both items count once, under the strongest kind
         ("13-gram", 1, 0),
@@ -155,8 +155,8 @@ def test_a_question_that_is_like_hundreds_of_others_hides_no_pair():
     question = "does the passage above say anything at all about what was measured in the series of trials number {}"
     items = [pair(f"item-{number}", text(f"passage {number}"), question.format(number)) for number in range(300)]
     train = [replace(item, id=f"of {item.id}", pair=items[number - 1].pair) for number, item in enumerate(items)]
-    found = found_in_rows("train", train, Sealed({"dev": [], "test": items}))
-    assert found.leaked_ids("test") == {item.id for item in items}
+    overlap = found_in_rows("train", train, Sealed({"dev": [], "test": items}))
+    assert overlap.leaked_ids("test") == {item.id for item in items}
 
 
 def test_rows_made_from_a_template_find_nearly_all_texts_like_them_and_a_warning_says_nearly():
@@ -191,25 +191,25 @@ def test_dev_rows_from_a_template_find_the_test_texts_and_not_only_one_another()
 def test_a_pair_of_which_one_text_has_no_words_leaks_by_both():
     item = pair("item", text("passage"), "?!")
     train = [pair("same", item.text, "?"), pair("another", item.text, text("words")), pair("other", text("other"), "?")]
-    found = found_in_rows("train", train, Sealed({"dev": [], "test": [item]}))
-    assert found.leaking == {"test": {"same"}}
+    overlap = found_in_rows("train", train, Sealed({"dev": [], "test": [item]}))
+    assert overlap.leaking == {"test": {"same"}}
 
 
 def test_a_text_without_words_leaks_into_another_one_without():
     train = [Example("same", "?", "acid"), Example("words", text("words"), "acid")]
     test = [Example("item", "?!", "acid"), Example("again", "...", "base"), *examples("test", 3)]
-    found = found_in_rows("train", train, Sealed({"dev": [], "test": test}))
-    assert found.leaking == {"test": {"same"}}
-    assert [(leak.kind, leak.references, leak.same_label) for leak in found.leaks()] == [("exact", 2, 1)]
+    overlap = found_in_rows("train", train, Sealed({"dev": [], "test": test}))
+    assert overlap.leaking == {"test": {"same"}}
+    assert [(leak.kind, leak.references, leak.same_label) for leak in overlap.leaks()] == [("exact", 2, 1)]
 
 
 def test_copies_of_pairs_are_those_of_both_texts():
     first, second = text("first"), text("second")
     rows = [pair("a", first, second), pair("b", second, first), pair("c", first, text("else")), Example("d", first, "")]
     assert copies("train", rows) is None  # a pair in the other order asks something else
-    found = copies("train", [*rows, pair("e", first.upper(), second)])
-    assert (found.texts, found.rows) == (1, 1)
-    assert {found.examples[0].within_id, found.examples[0].found_id} == {"a", "e"}
+    overlap = copies("train", [*rows, pair("e", first.upper(), second)])
+    assert (overlap.texts, overlap.rows) == (1, 1)
+    assert {overlap.examples[0].within_id, overlap.examples[0].found_id} == {"a", "e"}
 
 
 def test_labels_of_test_items_are_counted_and_never_kept():
@@ -217,10 +217,10 @@ def test_labels_of_test_items_are_counted_and_never_kept():
     train = [replace(dev[0], id="of dev"), replace(test[0], id="of test", label="seen"), replace(test[1], id="right")]
     parts = splits(train=train)
     parts |= {"dev": dev, "test": [*test, replace(test[2], id="copy", label="secret")]}
-    found = found_in_rows("train", parts["train"], Sealed(parts)).leaks()
-    shown = {(leak.within, each.found_label, each.within_label) for leak in found for each in leak.examples}
+    overlap = found_in_rows("train", parts["train"], Sealed(parts)).leaks()
+    shown = {(leak.within, each.found_label, each.within_label) for leak in overlap for each in leak.examples}
     assert shown == {("dev", "open", "open"), ("test", "seen", ""), ("test", "sealed", "")}
-    assert [leak.same_label for leak in found] == [1, 1]
+    assert [leak.same_label for leak in overlap] == [1, 1]
     twice = copies("test", parts["test"])
     assert twice.conflicting == 1
     assert {(each.found_label, each.within_label) for each in twice.examples} == {("", "")}
@@ -230,8 +230,8 @@ def test_every_one_of_many_equal_test_texts_is_told():
     item = examples("test", 1)[0]
     test = [replace(item, id=f"equal-{number}") for number in range(150)]
     parts = splits(train=[replace(item, id="copy")])
-    found = found_in_rows("train", parts["train"], Sealed(parts | {"test": test}))
-    assert found.leaked_ids("test") == {row.id for row in test}
+    overlap = found_in_rows("train", parts["train"], Sealed(parts | {"test": test}))
+    assert overlap.leaked_ids("test") == {row.id for row in test}
 
 
 def test_copies_within_a_split_and_their_conflicting_labels():
@@ -241,12 +241,12 @@ def test_copies_within_a_split_and_their_conflicting_labels():
         replace(rows[1], id="conflict", label="acid"),
         replace(rows[2], id="edited", text=one_word_changed(rows[2].text)),
     ]
-    found = copies("train", rows)
-    assert (found.texts, found.rows, found.conflicting) == (3, 3, 1)
-    first = found.examples[0]  # conflicts come first
+    overlap = copies("train", rows)
+    assert (overlap.texts, overlap.rows, overlap.conflicting) == (3, 3, 1)
+    first = overlap.examples[0]  # conflicts come first
     assert (first.within_id, first.found_id) == ("train-1", "conflict")
     assert (first.within_label, first.found_label) == ("base", "acid")
-    assert found.marked == 0
+    assert overlap.marked == 0
     assert copies("train", rows[:30]) is None
 
 
@@ -254,15 +254,15 @@ def test_copies_that_mark_different_parts_of_one_text_are_told_from_those_with_a
     words = text("marked").split()
     marked = [f"{' '.join(words[:n])} [[ {words[n]} ]] {' '.join(words[n + 1 :])}" for n in (2, 4)]
     rows = [Example("a", marked[0], "acid"), Example("b", marked[1], "base")]
-    found = copies("train", rows)
-    assert (found.texts, found.conflicting, found.marked) == (1, 1, 1)
-    [finding] = check_copies([found])
+    overlap = copies("train", rows)
+    assert (overlap.texts, overlap.conflicting, overlap.marked) == (1, 1, 1)
+    [finding] = check_copies([overlap])
     assert finding.level == "note"
     assert "all of these with other punctuation" in finding.what
     assert finding.way_out.startswith("Leave the rows where marks say")
-    found = copies("train", [*rows, Example("c", marked[0].upper(), "base")])
-    assert (found.conflicting, found.marked) == (1, 0)
-    [finding] = check_copies([found])
+    overlap = copies("train", [*rows, Example("c", marked[0].upper(), "base")])
+    assert (overlap.conflicting, overlap.marked) == (1, 0)
+    [finding] = check_copies([overlap])
     assert (finding.level, finding.way_out) == ("warning", "Keep one row of each, with the label that is right.")
 
 
@@ -310,7 +310,9 @@ def test_after_removal_the_dev_texts_in_train_are_counted_again():
     given = labelled([*examples("train", 60), *both, replace(dev[2], id="dev alone")], dev, test)
     before = examine(given)
     after = note_removal(before, removed(given, before))
-    told = [[each.what for each in found.findings if "choices made by dev" in each.what] for found in (before, after)]
+    told = [
+        [each.what for each in overlap.findings if "choices made by dev" in each.what] for overlap in (before, after)
+    ]
     assert [text[0].partition(" (")[0] for text in told] == ["3 of the 20 dev texts", "1 of the 20 dev texts"]
 
 

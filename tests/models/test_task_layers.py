@@ -84,11 +84,11 @@ def test_no_weight_of_a_new_layer_is_what_memory_held(directory, layer, monkeypa
 
 def test_the_lstm_is_pytorch_s_over_the_real_tokens_alone(bert):
     model = tagger(bert, "bilstm")
-    given = inputs()
+    arguments = inputs()
     with torch.no_grad():
-        said = model(**given).logits
-        for row, length in enumerate(given["attention_mask"].sum(1).tolist()):
-            hidden = model.base_model(input_ids=given["input_ids"][row : row + 1, :length]).last_hidden_state
+        said = model(**arguments).logits
+        for row, length in enumerate(arguments["attention_mask"].sum(1).tolist()):
+            hidden = model.base_model(input_ids=arguments["input_ids"][row : row + 1, :length]).last_hidden_state
             states, _ = model.lstm(hidden)
             expected = output_layer(model)(states)[0]
             torch.testing.assert_close(said[row, :length], expected, rtol=1e-5, atol=1e-5)
@@ -227,12 +227,15 @@ def test_what_stands_in_the_padding_has_no_say_and_gets_no_gradient(crf):
 
 def test_the_most_probable_sequence_is_the_best_of_all(crf):
     for seed in range(20):
-        given = emissions(seed)
-        found = crf.most_probable(given, LENGTHS)
+        arguments = emissions(seed)
+        result = crf.most_probable(arguments, LENGTHS)
         for row, length in enumerate(LENGTHS.tolist()):
             if length:
-                best = max(sequences(length), key=lambda one, row=row, given=given: score(crf, given[row], one).item())
-                assert tuple(found[row, :length].tolist()) == best
+                best = max(
+                    sequences(length),
+                    key=lambda one, row=row, arguments=arguments: score(crf, arguments[row], one).item(),
+                )
+                assert tuple(result[row, :length].tolist()) == best
 
 
 def steps(sequence):
@@ -305,8 +308,8 @@ def test_mentions_can_be_the_mean_of_their_tokens_and_no_other_token_counts(dtyp
     ]
     hidden_BTD[0, 6] = torch.inf
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        found = pooled(hidden_BTD, PLACES, "mentions-mean")
-    torch.testing.assert_close(found, torch.stack(rows))
+        result = pooled(hidden_BTD, PLACES, "mentions-mean")
+    torch.testing.assert_close(result, torch.stack(rows))
 
 
 def test_starts_are_the_first_tokens_side_by_side():
@@ -384,10 +387,10 @@ def test_the_lstm_sees_no_padding(encoder_directory, pooling):
     short, places = pooled_inputs()["input_ids"][:, :5], PLACES.clamp(max=5)
     padded = torch.nn.functional.pad(short, (0, 2), value=model.config.pad_token_id or 0)
     mask = torch.tensor([[1, 1, 1, 1, 1, 0, 0]] * 2)
-    given = {} if pooling == "first" else {"mentions": places}
+    arguments = {} if pooling == "first" else {"mentions": places}
     with torch.no_grad():
-        alone = model(input_ids=short, **given).logits
-        beside = model(input_ids=padded, attention_mask=mask, **given).logits
+        alone = model(input_ids=short, **arguments).logits
+        beside = model(input_ids=padded, attention_mask=mask, **arguments).logits
     torch.testing.assert_close(beside, alone, rtol=1e-5, atol=1e-5)
 
 
@@ -395,7 +398,7 @@ def test_the_lstm_is_float32_under_autocast(tmp_path):
     FAMILIES["bert"]().save_pretrained(tmp_path)
     model = load_classifier(tmp_path, ("yes", "no"), seed=1, sequence_layer="bilstm")
     seen = []
-    model.dropout.register_forward_hook(lambda _, given, said: seen.append(said.dtype))
+    model.dropout.register_forward_hook(lambda _, arguments, said: seen.append(said.dtype))
     with torch.autocast("cpu", dtype=torch.bfloat16), torch.no_grad():
         model(input_ids=inputs()["input_ids"])
     assert seen == [torch.float32]
@@ -460,7 +463,7 @@ def test_marginals_of_a_crf_are_sums_over_all_sequences_of_tags():
             weights.normal_(generator=generator)
     emissions_BWC = torch.randn(2, 4, 3, generator=generator)
     lengths = [4, 2]
-    found = crf.marginals(emissions_BWC, torch.tensor(lengths))
+    result = crf.marginals(emissions_BWC, torch.tensor(lengths))
     for row, length in enumerate(lengths):
         expected = torch.zeros(length, 3)
         for tags in itertools.product(range(3), repeat=length):
@@ -469,4 +472,4 @@ def test_marginals_of_a_crf_are_sums_over_all_sequences_of_tags():
             score = score + sum(crf.transitions[one, other] for one, other in itertools.pairwise(tags))
             for word, tag in enumerate(tags):
                 expected[word, tag] += score.exp().detach()
-        torch.testing.assert_close(found[row, :length], expected / expected.sum(1, keepdim=True))
+        torch.testing.assert_close(result[row, :length], expected / expected.sum(1, keepdim=True))

@@ -48,7 +48,7 @@ def test_a_list_is_read_as_python_json_and_numpy_write_it(written: str, names: l
 
 
 @pytest.mark.parametrize(
-    ("ending", "labels", "stated", "first"),
+    ("ending", "labels", "options", "first"),
     [
         (".jsonl", [[1, 0, 1], [0, 1, 0]], {}, ("place 1", "place 3")),
         (".jsonl", [[True, False, True], [False, True, False]], {"labels": ("a", "b", "c")}, ("a", "c")),
@@ -62,9 +62,9 @@ def test_a_list_is_read_as_python_json_and_numpy_write_it(written: str, names: l
         (".csv", ["0", "1"], {"labels": ("a", "b")}, "a"),
     ],
 )
-def test_forms_of_labels_are_read_and_said(tmp_path: Path, ending: str, labels: Any, stated: Any, first: Any) -> None:
+def test_forms_of_labels_are_read_and_said(tmp_path: Path, ending: str, labels: Any, options: Any, first: Any) -> None:
     path = table(tmp_path / f"train{ending}", [{"label": labels[n % 2]} for n in range(40)])
-    read = read_files(LabelledFiles(path, **stated))
+    read = read_files(LabelledFiles(path, **options))
     assert read.kind == ("sequence" if isinstance(first, str) else "multilabel")
     label_of = {example.id: example.label for rows in read.splits.values() for example in rows}
     assert label_of["train:1"] == first

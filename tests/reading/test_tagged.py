@@ -37,9 +37,9 @@ def many(count: int, *, documents: int = 0, start: int = 0) -> str:
     return "\n\n".join(written) + "\n"
 
 
-def read(path: Path, **stated: object) -> Labelled:
+def read(path: Path, **options: object) -> Labelled:
     return read_files(
-        LabelledFiles(path, path.with_name("dev.txt"), path.with_name("test.txt"), kind="tokens", **stated)
+        LabelledFiles(path, path.with_name("dev.txt"), path.with_name("test.txt"), kind="tokens", **options)
     )  # type: ignore[arg-type]
 
 
@@ -63,14 +63,14 @@ def beside(tmp_path: Path) -> Path:
 )
 def test_lines_of_a_word_and_its_tag_make_sentences(beside: Path, name: str, content: str) -> None:
     (beside / name).write_bytes(content.encode())
-    found = read(beside / name)
-    assert found.splits["train"] == (
+    labelled = read(beside / name)
+    assert labelled.splits["train"] == (
         Example("train:1", "APC2 is new .", ("B-Gene", "O", "O", "O")),
         Example("train:2", "The tumour suppressor", ("O", "B-Disease", "I-Disease")),
     )
-    assert (found.kind, found.metric.name) == ("tokens", "entity_f1")
-    assert found.labels == ("B-Disease", "B-Gene", "I-Disease", "O")
-    assert [file.rows for file in found.files] == [2, 1, 1]
+    assert (labelled.kind, labelled.metric.name) == ("tokens", "entity_f1")
+    assert labelled.labels == ("B-Disease", "B-Gene", "I-Disease", "O")
+    assert [file.rows for file in labelled.files] == [2, 1, 1]
 
 
 def test_lists_of_words_and_tags_are_read_from_json_and_parquet(beside: Path) -> None:
@@ -89,8 +89,8 @@ def test_lists_of_words_and_tags_are_read_from_json_and_parquet(beside: Path) ->
         )
         for name in ("train.parquet", "train.jsonl.gz")
     ]
-    for found in read_both:
-        assert [(row.text, row.label, row.group) for row in found.splits["train"]] == [
+    for labelled in read_both:
+        assert [(row.text, row.label, row.group) for row in labelled.splits["train"]] == [
             ("APC2 is new .", ("B-Gene", "O", "O", "O"), "0"),
             ("The tumour suppressor", ("O", "B-Disease", "I-Disease"), "1"),
         ]
@@ -98,40 +98,40 @@ def test_lists_of_words_and_tags_are_read_from_json_and_parquet(beside: Path) ->
 
 def test_documents_are_no_words_and_stay_on_one_side_of_our_split(tmp_path: Path) -> None:
     (tmp_path / "train.tsv").write_text(many(120, documents=3))
-    found = read_files(LabelledFiles(tmp_path / "train.tsv", kind="tokens"))
-    assert "train: 40 documents (-DOCSTART- lines)." in found.notes
-    homes = {split: {row.group for row in found.splits[split]} for split in SPLITS}
+    labelled = read_files(LabelledFiles(tmp_path / "train.tsv", kind="tokens"))
+    assert "train: 40 documents (-DOCSTART- lines)." in labelled.notes
+    homes = {split: {row.group for row in labelled.splits[split]} for split in SPLITS}
     assert all(homes.values())
     assert sum(map(len, homes.values())) == 40 == len(set.union(*homes.values()))
-    assert not any("DOCSTART" in row.text for row in found.splits["train"])
-    assert any("stratified by the rarest tag of each sentence" in note for note in found.notes)
+    assert not any("DOCSTART" in row.text for row in labelled.splits["train"])
+    assert any("stratified by the rarest tag of each sentence" in note for note in labelled.notes)
 
 
 def test_a_few_documents_are_no_groups(tmp_path: Path) -> None:
     (tmp_path / "train.tsv").write_text(many(60, documents=20))
-    found = read_files(LabelledFiles(tmp_path / "train.tsv", kind="tokens"))
-    assert "train: 3 documents (-DOCSTART- lines), too few to keep each in one split." in found.notes
-    assert {row.group for row in found.splits["train"]} == {""}
+    labelled = read_files(LabelledFiles(tmp_path / "train.tsv", kind="tokens"))
+    assert "train: 3 documents (-DOCSTART- lines), too few to keep each in one split." in labelled.notes
+    assert {row.group for row in labelled.splits["train"]} == {""}
 
 
 def test_equal_documents_of_two_files_are_two(tmp_path: Path) -> None:
     for split in SPLITS:
         (tmp_path / f"{split}.tsv").write_text(many(9, documents=3, start=300 * SPLITS.index(split)))
-    found = read_files(LabelledFiles(*(tmp_path / f"{split}.tsv" for split in SPLITS), kind="tokens"))
-    assert found.splits["dev"][0].group == "dev, document 1"
+    labelled = read_files(LabelledFiles(*(tmp_path / f"{split}.tsv" for split in SPLITS), kind="tokens"))
+    assert labelled.splits["dev"][0].group == "dev, document 1"
 
 
 def test_a_split_of_ours_teaches_every_tag_and_depends_on_the_seed_alone(tmp_path: Path) -> None:
     (tmp_path / "train.txt").write_text(many(100) + "\nrare\tB-Drug\nname\tI-Drug\n")
-    made = [read_files(LabelledFiles(tmp_path / "train.txt", kind="tokens", seed=seed)) for seed in (0, 0, 1)]
-    assert made[0] == made[1]
-    assert made[0].splits != made[2].splits
-    for found in made:
-        taught = {tag for row in found.splits["train"] for tag in row.label}  # type: ignore[union-attr]
-        assert taught == set(found.labels) == {"B-Drug", "B-Gene", "I-Drug", "O"}
-        shares = [sum("B-Gene" in str(row.label) for row in found.splits[split]) for split in SPLITS]
+    tasks = [read_files(LabelledFiles(tmp_path / "train.txt", kind="tokens", seed=seed)) for seed in (0, 0, 1)]
+    assert tasks[0] == tasks[1]
+    assert tasks[0].splits != tasks[2].splits
+    for labelled in tasks:
+        taught = {tag for row in labelled.splits["train"] for tag in row.label}  # type: ignore[union-attr]
+        assert taught == set(labelled.labels) == {"B-Drug", "B-Gene", "I-Drug", "O"}
+        shares = [sum("B-Gene" in str(row.label) for row in labelled.splits[split]) for split in SPLITS]
         assert shares == [14, 2, 4]
-    assert any("'B-Drug', 'I-Drug'" in note for note in made[0].notes)
+    assert any("'B-Drug', 'I-Drug'" in note for note in tasks[0].notes)
 
 
 @pytest.mark.parametrize(
@@ -148,38 +148,40 @@ def test_a_split_of_ours_teaches_every_tag_and_depends_on_the_seed_alone(tmp_pat
 def test_the_metric_goes_by_the_tags(tmp_path: Path, tags: tuple[str, str], metric: str, says: str) -> None:
     content = many(60).replace("B-Gene", "\0").replace("\tO", f"\t{tags[1]}").replace("\0", tags[0])
     (tmp_path / "train.txt").write_text(content)
-    found = read_files(LabelledFiles(tmp_path / "train.txt", kind="tokens"))
-    assert found.metric.name == metric
-    assert any(says in note for note in found.notes)
-    stated = read_files(LabelledFiles(tmp_path / "train.txt", kind="tokens", metric="word_macro_f1"))
-    assert stated.metric.name == "word_macro_f1"
+    labelled = read_files(LabelledFiles(tmp_path / "train.txt", kind="tokens"))
+    assert labelled.metric.name == metric
+    assert any(says in note for note in labelled.notes)
+    options = read_files(LabelledFiles(tmp_path / "train.txt", kind="tokens", metric="word_macro_f1"))
+    assert options.metric.name == "word_macro_f1"
 
 
 def test_tags_may_be_folded_word_by_word(beside: Path) -> None:
     (beside / "train.txt").write_text(WRITTEN.replace("I-Disease", "I-disease") + "a\tI-Disease\nb\tI-Disease\n")
-    found = read(beside / "train.txt", fold_labels=True)
-    assert found.splits["train"][1].label == ("O", "B-Disease", "I-Disease", "I-Disease", "I-Disease")
-    assert any("'I-disease' as 'I-Disease'" in note for note in found.notes)
+    labelled = read(beside / "train.txt", fold_labels=True)
+    assert labelled.splits["train"][1].label == ("O", "B-Disease", "I-Disease", "I-Disease", "I-Disease")
+    assert any("'I-disease' as 'I-Disease'" in note for note in labelled.notes)
 
 
 def test_a_rejected_sentence_leaves_the_others_and_is_counted(beside: Path) -> None:
     (beside / "train.txt").write_text(f"{WRITTEN}\none\n\n{many(9)}")
-    found = read(beside / "train.txt")
-    assert [(rejected.place, rejected.reason) for rejected in found.files[0].rejected] == [
+    labelled = read(beside / "train.txt")
+    assert [(rejected.place, rejected.reason) for rejected in labelled.files[0].rejected] == [
         ("train.txt:10", "the word 'one' has no tag; add it, or leave the sentence out")
     ]
-    assert (found.files[0].rows, found.files[0].accepted) == (12, 11)
-    assert found.splits["train"][2].id == "train:4"
+    assert (labelled.files[0].rows, labelled.files[0].accepted) == (12, 11)
+    assert labelled.splits["train"][2].id == "train:4"
 
 
 def test_what_was_prepared_is_what_was_read(tmp_path: Path) -> None:
     (tmp_path / "train.txt").write_text(many(60))
-    found = read_files(LabelledFiles(tmp_path / "train.txt", kind="tokens"))
-    task = prepare(found.task(), tmp_path, tmp_path / "data")
+    labelled = read_files(LabelledFiles(tmp_path / "train.txt", kind="tokens"))
+    task = prepare(labelled.task(), tmp_path, tmp_path / "data")
     assert task.kind == "tokens"
-    assert task.examples("train") == list(found.splits["train"])
-    assert [words_of(row.text) for row in task.examples("test")] == [words_of(row.text) for row in found.splits["test"]]
-    assert task.unseal("me", cache=tmp_path) == [row.label for row in found.splits["test"]]
+    assert task.examples("train") == list(labelled.splits["train"])
+    assert [words_of(row.text) for row in task.examples("test")] == [
+        words_of(row.text) for row in labelled.splits["test"]
+    ]
+    assert task.unseal("me", cache=tmp_path) == [row.label for row in labelled.splits["test"]]
 
 
 @pytest.mark.parametrize(
@@ -194,10 +196,10 @@ def test_published_files_have_the_published_sizes(
 ) -> None:
     if not (BLURB / name).is_dir():
         pytest.skip("the published files are not here")
-    found = read_files(LabelledFiles(*(BLURB / name / file for file in files), kind="tokens"))
-    assert tuple(len(found.splits[split]) for split in SPLITS) == sizes
-    assert found.labels == labels
-    assert not any(file.rejected for file in found.files)
+    labelled = read_files(LabelledFiles(*(BLURB / name / file for file in files), kind="tokens"))
+    assert tuple(len(labelled.splits[split]) for split in SPLITS) == sizes
+    assert labelled.labels == labels
+    assert not any(file.rejected for file in labelled.files)
 
 
 def test_joint_tags_are_of_several_entities_and_a_set_that_train_lacks_may_be_tested(tmp_path: Path) -> None:
@@ -205,11 +207,11 @@ def test_joint_tags_are_of_several_entities_and_a_set_that_train_lacks_may_be_te
     for split in ("dev", "test"):
         (tmp_path / f"{split}.txt").write_text(f"{split}\tB-Gene\nmore\tB-Disease+I-Gene\nis\tO\n")
     (tmp_path / "train.txt").write_text((tmp_path / "train.txt").read_text() + "\nof\tB-Gene\nit\tI-Gene\n")
-    found = read(tmp_path / "train.txt")
-    assert found.untaught == ("B-Disease+B-Gene", "B-Disease+I-Gene")
-    assert found.metric.name == "entity_f1"
-    made = prepare(found.task(), tmp_path, tmp_path / "data")
-    assert made.score([("B-Disease+B-Gene", "I-Gene")], [("B-Gene", "I-Gene")]) == pytest.approx(2 / 3)
+    labelled = read(tmp_path / "train.txt")
+    assert labelled.untaught == ("B-Disease+B-Gene", "B-Disease+I-Gene")
+    assert labelled.metric.name == "entity_f1"
+    tasks = prepare(labelled.task(), tmp_path, tmp_path / "data")
+    assert tasks.score([("B-Disease+B-Gene", "I-Gene")], [("B-Gene", "I-Gene")]) == pytest.approx(2 / 3)
 
 
 FORMS = {
@@ -239,12 +241,12 @@ def test_other_tags_and_layouts_are_read_and_said(tmp_path: Path, tags: str, nam
         lines = [LAYOUTS[name].format(count=at, word=word, tag=tag) for at, (word, tag) in enumerate(words, 1)]
         sentences.append("\n".join((["#\thttp://x\t[day]"] if name == "germeval.tsv" else []) + lines))
     (tmp_path / name).write_text("\n\n".join(sentences) + "\n")
-    found = read_files(LabelledFiles(tmp_path / name, kind="tokens"))
-    first = next(row for rows in found.splits.values() for row in rows if row.id.endswith(":1"))
+    labelled = read_files(LabelledFiles(tmp_path / name, kind="tokens"))
+    first = next(row for rows in labelled.splits.values() for row in rows if row.id.endswith(":1"))
     assert (first.text, first.label) == ("Ann0 Lee0 Rome is0", FORMS[tags])
-    assert found.metric.name == "entity_f1"
+    assert labelled.metric.name == "entity_f1"
     usual = tags in ("B-PER L-PER U-LOC O",)
-    assert any(" read as " in note for note in found.notes if "The tags" not in note) != (
+    assert any(" read as " in note for note in labelled.notes if "The tags" not in note) != (
         usual and name == "plain.conll"
     )
 
@@ -256,14 +258,14 @@ def test_conllu_has_ranges_and_fields_by_number(tmp_path: Path) -> None:
     lines.insert(-1, "2.1\tempty" + "\t_" * 8)
     written = ["\n".join(lines).replace("\tgo\t", f"\tgo{number}\t") for number in range(40)]
     (tmp_path / "ud.conllu").write_text("\n\n".join(written) + "\n")
-    found = read_files(LabelledFiles(tmp_path / "ud.conllu"))
-    assert found.splits["train"][0].text.startswith("do n't go")
-    assert found.splits["train"][0].label == ("AUX", "PART", "VERB")
-    assert any("field 2 is read as the word and field 4 as its tag" in note for note in found.notes)
+    labelled = read_files(LabelledFiles(tmp_path / "ud.conllu"))
+    assert labelled.splits["train"][0].text.startswith("do n't go")
+    assert labelled.splits["train"][0].label == ("AUX", "PART", "VERB")
+    assert any("field 2 is read as the word and field 4 as its tag" in note for note in labelled.notes)
     assert read_files(LabelledFiles(tmp_path / "ud.conllu", label="5")).labels == ("RB", "VB")
-    for stated, message in (("11", "has 10 fields in a line"), ("upos", "no names of columns")):
+    for options, message in (("11", "has 10 fields in a line"), ("upos", "no names of columns")):
         with pytest.raises(ValueError, match=message):
-            read_files(LabelledFiles(tmp_path / "ud.conllu", label=stated, kind="tokens"))
+            read_files(LabelledFiles(tmp_path / "ud.conllu", label=options, kind="tokens"))
 
 
 @pytest.mark.parametrize(
@@ -295,11 +297,11 @@ def test_a_word_a_row_and_lists_in_fields_are_sentences(tmp_path: Path, name: st
     else:
         lines = [",".join(f'"{value}"' for value in row.values()) for row in rows]
         (tmp_path / name).write_text("\n".join([",".join(rows[0]), *lines]) + "\n")
-    stated = LabelledFiles(tmp_path / name, text="words", label="tags", kind="tokens" if "lists" in name else "auto")
+    options = LabelledFiles(tmp_path / name, text="words", label="tags", kind="tokens" if "lists" in name else "auto")
     if name == "stated.csv":
         with pytest.raises(ValueError, match=r"--group NAME; the other columns are \['block'\]"):
-            read_files(stated)
-        stated = replace(stated, group="block")
-    found = read_files(stated)
-    first = next(row for rows in found.splits.values() for row in rows if row.text.startswith("Ann0 "))
-    assert (first.text, first.label, found.metric.name) == ("Ann0 is here0", ("B-PER", "O", "O"), "entity_f1")
+            read_files(options)
+        options = replace(options, group="block")
+    labelled = read_files(options)
+    first = next(row for rows in labelled.splits.values() for row in rows if row.text.startswith("Ann0 "))
+    assert (first.text, first.label, labelled.metric.name) == ("Ann0 is here0", ("B-PER", "O", "O"), "entity_f1")

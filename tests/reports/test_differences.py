@@ -43,12 +43,12 @@ def test_marks_and_bars_are_where_the_axis_says(differences):
         return left + (value - first) / (last - first) * (right - left)
 
     circles = [float(mark.get("cx").strip("%")) for mark in drawn.iter(f"{NAME}circle")]
-    assert circles == pytest.approx([place(each.value) for each in differences], abs=0.05)
+    assert circles == pytest.approx([place(difference.value) for difference in differences], abs=0.05)
     bars = [line for line in drawn.iter(f"{NAME}line") if line.get("stroke-width") == "2.5"]
     ends = [tuple(float(bar.get(end).strip("%")) for end in ("x1", "x2")) for bar in bars]
-    intervals = [each.interval for each in differences if each.interval]
+    intervals = [difference.interval for difference in differences if difference.interval]
     assert ends == [pytest.approx(tuple(map(place, interval)), abs=0.05) for interval in intervals]
     assert all(0 <= place <= 100 for place in (*circles, *ticks.values(), *(end for both in ends for end in both)))
     filled = [mark.get("fill") == mark.get("stroke") for mark in drawn.iter(f"{NAME}circle")]
-    assert filled == [bool(each.look) for each in differences]
+    assert filled == [bool(difference.look) for difference in differences]
     assert len(re.findall("stroke-dasharray", difference_plot(differences))) == 0, "no margin, no line"

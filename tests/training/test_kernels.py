@@ -41,11 +41,11 @@ def test_attention_in_bfloat16_has_the_values_and_gradients_of_torchs_in_float32
     exact, narrow = inputs(), inputs()
     wanted = functional.scaled_dot_product_attention(*exact, **stated)
     with arithmetic(Plan(precision="bfloat16"), CPU):
-        found = functional.scaled_dot_product_attention(*narrow, **stated)
-    assert found.dtype == torch.bfloat16
-    torch.testing.assert_close(found.float(), wanted, atol=0.03, rtol=0.03)
+        dropped = functional.scaled_dot_product_attention(*narrow, **stated)
+    assert dropped.dtype == torch.bfloat16
+    torch.testing.assert_close(dropped.float(), wanted, atol=0.03, rtol=0.03)
     wanted.square().sum().backward()
-    found.float().square().sum().backward()
+    dropped.float().square().sum().backward()
     for ours, theirs in zip(narrow, exact, strict=True):
         torch.testing.assert_close(ours.grad, theirs.grad, atol=0.1, rtol=0.05)
 
@@ -82,13 +82,13 @@ def test_rows_that_attend_one_by_one_have_the_values_and_gradients_of_torchs_att
     wanted = functional.scaled_dot_product_attention(*exact, attn_mask=mask).transpose(1, 2).flatten(0, 1)
     with arithmetic(Plan(precision=precision), CPU):
         known = block_diagonal(mask, firsts, lengths)
-        found = functional.scaled_dot_product_attention(*ours, attn_mask=known).transpose(1, 2).flatten(0, 1).float()
+        dropped = functional.scaled_dot_product_attention(*ours, attn_mask=known).transpose(1, 2).flatten(0, 1).float()
         with torch.no_grad():
             predicted = functional.scaled_dot_product_attention(*ours, attn_mask=known).transpose(1, 2).flatten(0, 1)
-    torch.testing.assert_close(found[real], wanted[real], atol=within, rtol=within)
-    torch.testing.assert_close(predicted.float(), found, atol=within, rtol=within)
-    assert (found[~real] == 0).all()
-    found[real].square().sum().backward()
+    torch.testing.assert_close(dropped[real], wanted[real], atol=within, rtol=within)
+    torch.testing.assert_close(predicted.float(), dropped, atol=within, rtol=within)
+    assert (dropped[~real] == 0).all()
+    dropped[real].square().sum().backward()
     wanted[real].square().sum().backward()
     for one, other in zip(ours, exact, strict=True):
         torch.testing.assert_close(one.grad, other.grad, atol=2 * within, rtol=within)
@@ -126,9 +126,9 @@ def test_flash_attention_is_told_where_each_row_begins(where, monkeypatch):
     known = mask.to(where)
     setattr(known, kernels.ROWS, kernels.rows_of_gpu(100, firsts, lengths, torch.device(where)))
     wanted = functional.scaled_dot_product_attention(*exact, attn_mask=mask.to(where)).transpose(1, 2).flatten(0, 1)
-    found = kernels.attention(*ours, known).transpose(1, 2).flatten(0, 1).float()
-    torch.testing.assert_close(found[real], wanted[real], atol=0.02, rtol=0.02)
-    found[real].square().sum().backward()
+    dropped = kernels.attention(*ours, known).transpose(1, 2).flatten(0, 1).float()
+    torch.testing.assert_close(dropped[real], wanted[real], atol=0.02, rtol=0.02)
+    dropped[real].square().sum().backward()
     wanted[real].square().sum().backward()
     for one, other in zip(ours, exact, strict=True):
         torch.testing.assert_close(one.grad, other.grad, atol=0.04, rtol=0.02)
@@ -172,9 +172,9 @@ def test_compiled_code_calls_the_kernel_of_rows_whatever_their_lengths(name, mon
         [layout] = pack(batch.lengths, 2_048, by_row=True)
         piece = pad(batch, layout, CPU)
         with kernels.Kernels(kernels._ON_GPU):
-            plain, found = objective(piece)["mlm"], compiled(piece)["mlm"]
-        torch.testing.assert_close(found, plain)
-        losses.add(float(found.detach()))
+            plain, dropped = objective(piece)["mlm"], compiled(piece)["mlm"]
+        torch.testing.assert_close(dropped, plain)
+        losses.add(float(dropped.detach()))
     assert len(losses) == 4
     assert len(graphs) == 1
     assert "acclimate_tests.rows" in graphs[0]
@@ -207,12 +207,12 @@ def test_attention_with_dropout_has_the_mean_of_attention_without(precision):
 def test_dropout_drops_the_share_and_keeps_the_mean(share):
     torch.manual_seed(0)
     with arithmetic(Plan(precision="float32"), CPU):
-        found = functional.dropout(torch.ones(1001, 999), share)
-    assert set(found.unique().tolist()) == {0.0, found.max().item()}
-    assert (found == 0).float().mean().item() == pytest.approx(share, abs=0.002)
-    assert found.mean().item() == pytest.approx(1, abs=0.01)
+        dropped = functional.dropout(torch.ones(1001, 999), share)
+    assert set(dropped.unique().tolist()) == {0.0, dropped.max().item()}
+    assert (dropped == 0).float().mean().item() == pytest.approx(share, abs=0.002)
+    assert dropped.mean().item() == pytest.approx(1, abs=0.01)
     for places in (slice(part, None, 4) for part in range(4)):  # of each quarter of a random word
-        assert (found.flatten()[places] == 0).float().mean().item() == pytest.approx(share, abs=0.003)
+        assert (dropped.flatten()[places] == 0).float().mean().item() == pytest.approx(share, abs=0.003)
 
 
 def test_dropout_of_modules_is_seeded_and_passes_the_gradient_of_what_stays():

@@ -135,7 +135,7 @@ from acclimate.training.checkpoint import AGAIN, finish, read_log, spent
 from acclimate.training.kernels import arithmetic
 from acclimate.training.loop import Step
 from acclimate.training.objective import Objective
-from acclimate.training.plan import Plan, Precision, device
+from acclimate.training.plan import Plan, Precision, move_to_device
 from acclimate.training.run import finished, run, write_checkpoint
 
 if TYPE_CHECKING:
@@ -280,7 +280,7 @@ def load_tested(
             f"{checkpoint.path} was fine-tuned for kind '{classifier_kind(model)}' with labels ({', '.join(labels)}),"
             f" but {task.name} is of kind '{task.kind}' with ({', '.join(task.labels)}). Fine-tune it on this task"
         )
-    model.to(device())  # type: ignore[arg-type]  # transformers' wrapper hides the signature
+    move_to_device(model)
     return model, tokenizer, labels
 
 

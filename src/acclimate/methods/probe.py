@@ -78,7 +78,7 @@ from acclimate.tasks.thresholds import Decision, Threshold, decide, has_threshol
 from acclimate.training.kernels import arithmetic
 from acclimate.training.loop import keep_some_freed_memory
 from acclimate.training.pieces import pad
-from acclimate.training.plan import Plan, Precision, device
+from acclimate.training.plan import Plan, Precision, move_to_device
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -158,7 +158,7 @@ def probe(
         raise ValueError(f"a task of kind '{task.kind}' cannot be probed; these can: {', '.join(PROBED)}")
     tokenizer = load_tokenizer(model)
     encoder, has_pooler = load_encoder(model)
-    encoder.to(device())  # type: ignore[arg-type]  # transformers' wrapper hides the signature
+    move_to_device(encoder)
     train = task.examples("train")
     spans = places_of(task, tokenizer)
     rows = with_labels(encoded(task, "train", train, tokenizer, spans=spans), train, task.kind, task.labels)
@@ -244,7 +244,7 @@ def test_probe(
     score as `test`. model, precision: the checkpoint that the layer was fitted on, and how it was read
     """
     encoder, _ = load_encoder(model)
-    encoder.to(device())  # type: ignore[arg-type]  # transformers' wrapper hides the signature
+    move_to_device(encoder)
     examples = task.examples("test")
     tokenizer = load_tokenizer(model)
     rows = encoded(task, "test", examples, tokenizer, spans=places_of(task, tokenizer))

@@ -68,7 +68,7 @@ from acclimate.text.words import word_starts_in_rows
 from acclimate.training.checkpoint import finish, read_log, spent
 from acclimate.training.objective import Objective, masked_cross_entropy
 from acclimate.training.pieces import Piece
-from acclimate.training.plan import device
+from acclimate.training.plan import move_to_device
 from acclimate.training.run import CHECKPOINT, finished, run, write_checkpoint
 
 if TYPE_CHECKING:
@@ -201,7 +201,7 @@ def _stage_1_alone(first: Path, task: Prepared, out: Path) -> tuple[PreTrainedMo
         fold(classifier, scale)
     tokenizer.model_max_length = task.max_tokens + prompt_length(tokenizer)
     dev = task.examples("dev")
-    classifier.to(device())  # type: ignore[arg-type]  # transformers' wrapper hides the signature
+    move_to_device(classifier)
     rows = with_labels(encode_rows(dev, tokenizer, task.max_tokens, task.kind), dev, task.kind, task.labels)
     predicted, loss = predict_and_measure(TaskLoss(classifier), rows, task.labels)
     score = task.score([example.label for example in dev], predicted)

@@ -58,7 +58,7 @@ from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.rows import SPANS, encode_rows, encoded, places_of
 from acclimate.tasks.task import Kind
 from acclimate.tasks.thresholds import decide, has_threshold
-from acclimate.training.plan import Precision, device
+from acclimate.training.plan import Precision, move_to_device
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -223,7 +223,7 @@ def _folded(
 def load_encoder(model: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """Return the encoder of a checkpoint on this process's device, and its tokenizer."""
     encoder, _ = probe.load_encoder(model)
-    encoder.to(device())  # type: ignore[arg-type]  # transformers' wrapper hides the signature
+    move_to_device(encoder)
     return encoder, load_tokenizer(model)
 
 

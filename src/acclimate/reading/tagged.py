@@ -326,20 +326,25 @@ def standard_labels(
     plain = [[label for _, label in sentences] for sentences in labels]
     if metric not in ("", "entity_f1"):
         return plain, []
-    tags = {tag for sentences in plain for label in sentences if isinstance(label, tuple) for tag in label}
+    tags = {tag for sentences in plain for label in sentences for tag in _tags(label)}
     notes = []
     if spelling := standard_tags(tags):
         first = min(tag for tag in tags if spelling[tag] != OUTSIDE)
         bare = all(spelling[tag] in (f"I-{tag}", OUTSIDE) for tag in tags)
         way_out = f"; {option('metric', 'word_accuracy')} scores them as words" if bare else ""
         notes.append(f"{where}: tags such as {shown(first)} are read as {shown(spelling[first])}{way_out}.")
-        plain = [[tuple(spelling[tag] for tag in label) for label in sentences] for sentences in plain]  # type: ignore[union-attr]
+        plain = [[tuple(spelling[tag] for tag in _tags(label)) for label in sentences] for sentences in plain]
         tags = {*spelling.values()}
     letters = {tag[0] for tag in tags if tag != OUTSIDE}
     if scheme_of(tags) is not None and letters & {"E", "L"} and not letters & {"B", "S", "U"}:
         notes.append(f"{where}: tags that mark the end of an entity and not its beginning (IOE) are read as BIO.")
-        plain = [[converted(label, "BIO") for label in sentences] for sentences in plain]  # type: ignore[arg-type]
+        plain = [[converted(_tags(label), "BIO") for label in sentences] for sentences in plain]
     return plain, notes
+
+
+def _tags(label: Label) -> tuple[str, ...]:
+    assert isinstance(label, tuple)
+    return label
 
 
 def check_tags(source: Source, sentences: Sequence[tuple[str, Label]], fields: Fields) -> None:

@@ -43,7 +43,7 @@ from acclimate.shipping.texts import (
 )
 from acclimate.shipping.writers import VECTORS, check_path
 from acclimate.tasks.rows import encode_rows
-from acclimate.training.plan import device
+from acclimate.training.plan import move_to_device
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -116,7 +116,7 @@ def load_embedder(model: str | PathLike[str], *, contestant: str = "", watch: Wa
         source, folder = str(folder / ENCODER), folder / ENCODER
     is_classifier = bool(head_in(configuration(source)).kind)
     encoder = encoder_of(load_finetuned(source)) if is_classifier else probe.load_encoder(source)[0]
-    encoder.to(device())  # type: ignore[arg-type]  # transformers' wrapper hides the signature
+    move_to_device(encoder)
     tokenizer = load_tokenizer(source)
     longest = min(tokenizer.model_max_length, longest_of_config(encoder.config) or UNSTATED)
     has_logits = (folder / OWN_WEIGHTS).is_file() and (folder / MODULES).is_file()  # by the last module of a shipment

@@ -72,7 +72,7 @@ from acclimate.tasks.rows import SPANS, encode_rows, word_values
 from acclimate.tasks.spans import ranked_answers
 from acclimate.tasks.tags import Scheme, converted, entities, scheme_of, words_of
 from acclimate.tasks.task import Kind
-from acclimate.training.plan import device
+from acclimate.training.plan import move_to_device
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -309,7 +309,7 @@ def load_predictor(
         return BaselinePredictor(read_baseline(Path(source)), asking)
     tokenizer, loaded = load_tokenizer(source), load_finetuned(source)
     kind = cast(Kind, classifier_kind(loaded))
-    loaded.to(device())  # type: ignore[arg-type]  # transformers' wrapper hides the signature
+    move_to_device(loaded)
     room = longest_of_config(loaded.config) or UNSTATED
     of_tokenizer = tokenizer.model_max_length - prompt_length(tokenizer)
     return Predictor(loaded, tokenizer, kind, labels_of(loaded), min(of_tokenizer, room), replace(asking, kind=kind))

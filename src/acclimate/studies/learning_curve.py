@@ -84,7 +84,7 @@ from acclimate.tasks.rows import encoded, places_of, with_labels
 from acclimate.tasks.task import PROBED
 from acclimate.tasks.thresholds import Threshold
 from acclimate.training.checkpoint import CLOCK
-from acclimate.training.plan import Precision, device
+from acclimate.training.plan import Precision, move_to_device
 
 NAME = "learning-curve"  # its files are NAME.html, .txt, .csv, .outcome.json
 PROBE, TUNED = "probe", "fine-tuned"  # what stands behind the model's name in a row of the tables
@@ -415,7 +415,7 @@ def encode(*, out: Path, watch: Watch, task: Path, model: str | Path, precision:
         raise ValueError(f"a task of kind '{prepared.kind}' cannot be probed; these can: {', '.join(PROBED)}")
     tokenizer = load_tokenizer(where)
     encoder, has_pooler = probe.load_encoder(where)
-    encoder.to(device())  # type: ignore[arg-type]  # transformers' wrapper hides the signature
+    move_to_device(encoder)
     read_outs = probe.read_outs_of(prepared, tokenizer, has_pooler=has_pooler)
     spans = places_of(prepared, tokenizer)
     values: dict[str, np.ndarray] = {}

@@ -156,3 +156,8 @@ def coupled_tokens(plan: Plan, where: torch.device) -> int:
     Neither memory nor the number of processes decides: dropout is drawn by piece, and the same plan gives the same run.
     """
     return max(piece_tokens(plan, where), 0 if plan.piece_tokens or where.type != "cpu" else COUPLED)
+
+
+def move_to_device(module: torch.nn.Module) -> None:
+    """Move a module to this process's device. transformers' own `to` hides its signature from type checkers."""
+    module.to(device())

@@ -25,7 +25,7 @@ from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.rows import SPANS, WORD, emptied, encoded, read_at_places, with_labels
 from acclimate.tasks.task import PROBED
 from acclimate.training.pieces import pad, together
-from acclimate.training.plan import device
+from acclimate.training.plan import move_to_device
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -126,7 +126,7 @@ def start_of(
         if recipe.pooling == "pooler" and not has_pooler:
             return HeadStart(recipe_pooling)
         read_outs, read = (recipe.pooling,), recipe.pooling
-    encoder.to(device())  # type: ignore[arg-type]  # transformers' wrapper hides the signature
+    move_to_device(encoder)
     rows, _ = training_rows(task, tokenizer, read, recipe.tag_scheme)
     target_R = probe.probe_targets(rows)
     layer, losses, first_states_RD = probe.fit_encoder(
