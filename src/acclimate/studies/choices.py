@@ -195,7 +195,7 @@ class Reading:
 def design(recipe: ChoicesRecipe, inputs: Inputs) -> Design:
     """Return the study.
 
-    Raises ValueError where a named dataset is missing or the variants do not differ on it, where no dataset is left,
+    Raises ValueError where the variants do not differ on a named dataset, where no dataset is left,
     and where a model cannot read texts as long as the datasets'.
     """
     models = models_of(inputs.models)

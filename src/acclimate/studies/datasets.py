@@ -14,11 +14,11 @@ from acclimate.core.settings import Range
 from acclimate.core.types import Example, Split
 from acclimate.data.inputs import Inputs, read_dataset
 from acclimate.data.leaks import Sealed, found_in_rows
-from acclimate.data.published import CATALOGUES
+from acclimate.data.published import CATALOGUES, check_published
 from acclimate.methods.recipes.finetune import PAPERS, FinetuneRecipe, without_idle_settings
 from acclimate.races.compare import Mean
 from acclimate.reading.datasets import blurb
-from acclimate.reading.datasets.catalogue import Dataset, Form, dataset_named
+from acclimate.reading.datasets.catalogue import AbsentError, Dataset, Form, dataset_named
 from acclimate.reading.labelled import Labelled, LabelledFiles, fewer, name_of
 from acclimate.tasks.prepared import Prepared, prepare
 from acclimate.tasks.task import Kind, Task, sampled
@@ -46,14 +46,16 @@ class Limits(Protocol):
     def max_tokens(self) -> int: ...
 
 
-def inputs_by_task(inputs: Inputs, further: Sequence[str | LabelledFiles], corpora: Sequence[str] = ()) -> list[Inputs]:
-    """Return the inputs of each task of a study: those that are given, and those of its further tasks, each of which
-    has a folder of its own in the directory of the study.
+def inputs_by_task(
+    inputs: Inputs, further: Sequence[str | LabelledFiles], corpora: Sequence[str] = ()
+) -> tuple[dict[int, Inputs], dict[str, str]]:
+    """Return number -> the inputs of each task of a study: those that are given, and those of its further tasks, each
+    of which has a folder of its own in the directory of the study; and dataset -> why it is left out.
 
     further  labelled files, or names of datasets in the folder `inputs.data`
     corpora  raw text of the domain of each further task; none: that of `inputs`
 
-    Raises ValueError where not every further task has a corpus.
+    Raises ValueError where not every further task has a corpus, and where no task is left.
     """
     if corpora and len(corpora) != len(further):
         raise ValueError(
@@ -71,7 +73,19 @@ def inputs_by_task(inputs: Inputs, further: Sequence[str | LabelledFiles], corpo
         task_inputs.append(
             replace(inputs, out=out, task=task, raw=raw, data=None if task.train.is_file() else inputs.data)
         )
-    return task_inputs
+    by_number: dict[int, Inputs] = {}
+    absent: dict[str, str] = {}
+    for number, one in enumerate(task_inputs):
+        assert one.task is not None
+        try:
+            if one.data is not None:
+                check_published(str(one.task.train), one.data)
+            by_number[number] = one
+        except AbsentError as error:
+            absent[str(one.task.train)] = str(error)
+    if not by_number:
+        raise ValueError(next(iter(absent.values())))
+    return by_number, absent
 
 
 def check_distinct(names: Sequence[str]) -> None:
@@ -104,18 +118,21 @@ def check_data(data: Path | None, named: Sequence[str | LabelledFiles]) -> None:
 def read_datasets(
     named: Sequence[str | LabelledFiles], usual: Sequence[Dataset], data: Path | None, limits: Limits
 ) -> tuple[list[tuple[Labelled, str]], dict[str, str]]:
-    """Return the datasets, each with its type; and dataset -> why it is left out.
+    """Return the datasets, each with its type; and dataset -> why it is left out: its files are not in `data`.
 
-    named  files, or datasets in the folder `data`; none: those of `usual` whose files are in `data`
+    named  files, or datasets in the folder `data`; none: `usual`
 
     Raises ValueError where neither names a dataset, where `data` is no folder, and as `read_dataset` does.
     """
     check_data(data, named)
-    names, absent = [*named], dict[str, str]()
-    if data is not None and not named:
-        forms, absent = there((), usual, usual, lambda dataset: dataset.form_in(data))
-        names = [dataset.name for dataset, _ in forms]
-    return [labelled(name, data, limits) for name in names], absent
+    read: list[tuple[Labelled, str]] = []
+    absent: dict[str, str] = {}
+    for name in named or [dataset.name for dataset in usual]:
+        try:
+            read.append(labelled(name, data, limits))
+        except AbsentError as error:
+            absent[name_of(name)] = str(error)
+    return read, absent
 
 
 def labelled(named: str | LabelledFiles, data: Path | None, limits: Limits) -> tuple[Labelled, str]:
@@ -135,19 +152,17 @@ def there(
 ) -> tuple[list[tuple[Dataset, Place]], dict[str, str]]:
     """Return the datasets that are there, each with what `find` returns for it; and dataset -> why it is not there.
 
-    names  the datasets that settings name, which must be there; none: `usual`, of which any may be missing
+    names  the datasets that settings name; none: `usual`
     known  the datasets among which names are looked up
 
-    Raises ValueError where a named dataset is not there.
+    Raises ValueError for a name that no dataset has.
     """
     pairs: list[tuple[Dataset, Place]] = []
     absent: dict[str, str] = {}
     for dataset in [dataset_named(name, known) for name in names] or usual:
         try:
             pairs.append((dataset, find(dataset)))
-        except ValueError as error:
-            if names:
-                raise
+        except AbsentError as error:
             absent[dataset.name] = str(error)
     return pairs, absent
 
@@ -155,7 +170,7 @@ def there(
 def form_of(dataset: Dataset, data: Path, encoding: str = "") -> Form:
     """Return the form in which the dataset is read: with this encoding, or the first whose files are there.
 
-    Raises ValueError where the files are not there.
+    Raises AbsentError where the files are not there.
     """
     forms = [form for form in dataset.forms if form.name == encoding]
     if len(dataset.forms) == 1 or not forms:

@@ -203,7 +203,8 @@ def design(recipe: DgaStudyRecipe, inputs: Inputs) -> Design:
     """Return the study. Raises ValueError for faulty files, and for contestants that do not fit model or task."""
     several = bool(recipe.tasks)
     columns: list[tuple[Materials, list[Cell], list[HeldOutLosses]]] = []
-    for number, task_inputs in enumerate(inputs_by_task(inputs, recipe.tasks, recipe.corpora)):
+    by_number, absent = inputs_by_task(inputs, recipe.tasks, recipe.corpora)
+    for number, task_inputs in by_number.items():
         materials = _materials(recipe, task_inputs)
         tuning = replace(recipe.finetune, epochs=recipe.epochs[number]) if recipe.epochs else recipe.finetune
         columns.append((materials, *_column(recipe, tuning, materials, several=several)))
@@ -236,6 +237,7 @@ def design(recipe: DgaStudyRecipe, inputs: Inputs) -> Design:
         means=means,
         losses=tuple(loss for _, _, losses in columns for loss in losses),
         notes=tuple(notes),
+        absent=absent,
         race=RaceRecipe(seeds=recipe.seeds, contestants=(), dapt=recipe.stated(MLM), finetune=recipe.finetune),
         examination=None if several else first.examination,
         measured=partial(

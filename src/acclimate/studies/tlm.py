@@ -157,9 +157,8 @@ def design(recipe: TlmStudyRecipe, inputs: Inputs) -> Design:
         raise ValueError(f"tlm.model = {recipe.tlm.model!r}, but no model is given. Add --model {recipe.tlm.model}")
     several = bool(recipe.tasks)
     race = RaceRecipe(seeds=recipe.seeds, contestants=(), tlm=recipe.tlm, finetune=recipe.tlm.finetune)
-    columns = [
-        _column(recipe, race, task_inputs, several=several) for task_inputs in inputs_by_task(inputs, recipe.tasks)
-    ]
+    by_number, absent = inputs_by_task(inputs, recipe.tasks)
+    columns = [_column(recipe, race, task_inputs, several=several) for task_inputs in by_number.values()]
     tasks = [column.materials.task.name for column in columns]
     check_distinct(tasks)
     first = columns[0]
@@ -193,6 +192,7 @@ def design(recipe: TlmStudyRecipe, inputs: Inputs) -> Design:
         losses=tuple(loss for column in columns for loss in column.losses),
         chosen_is_tested=recipe.vary == "search",
         notes=tuple(notes),
+        absent=absent,
         race=race,
         examination=None if several else first.materials.examination,
         measured=_cost_of_stage_1,
