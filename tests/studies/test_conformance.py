@@ -236,7 +236,7 @@ def test_text_csv_json_and_page_are_written(studied):
     assert not re.findall(r"""(?:src|href)=["'](?!#|data:)""", page)
 
 
-def test_an_absent_dataset_is_reported_and_the_others_run(studied, models, data, catalogue, toy_inputs, tmp_path):
+def test_an_absent_dataset_is_reported_and_the_others_run(studied, models, data, toy_inputs, tmp_path):
     if studied.study.takes == "models" or studied.study.name == "pubmedbert":
         assert [*studied.design.absent] == ["Nowhere"]
         assert "Nowhere is left out: Nowhere: there is no folder" in plain(studied.plan)

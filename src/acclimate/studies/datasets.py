@@ -107,6 +107,30 @@ def means_over_tasks(rows: Sequence[str], tasks: Sequence[str], name: str) -> tu
     return tuple(Mean(("", row, name), tuple((("", row, task),) for task in tasks), weights) for row in rows)
 
 
+def with_dev_rows(labelled: Labelled) -> Labelled:
+    """Return the task whose training rows include those of its dev set, if that was drawn from train.
+
+    It is for studies that choose nothing on dev. Scores on dev are then of training rows.
+    """
+    published = _published(labelled)
+    if not ("dev" in labelled.divided if published is None else "dev" not in published.sizes):
+        return labelled
+    train, dev = labelled.splits["train"], labelled.splits["dev"]
+    again = [replace(row, id=f"dev/{row.id}", group=row.group and f"dev/{row.group}") for row in dev]
+    note = f"All {len(train) + len(dev):,} rows train, the {len(dev):,} of dev too: scores on dev are of training rows."
+    splits: dict[Split, tuple[Example, ...]] = {**labelled.splits, "train": (*train, *dev), "dev": tuple(again)}
+    return replace(labelled, splits=splits, notes=(*labelled.notes, note))
+
+
+def check_all_rows(*, all_rows: bool, **stages: FinetuneRecipe) -> None:
+    """Raises ValueError if `all_rows` would train on the rows that choose a model. stages: settings of fine-tunings"""
+    for name, stage in stages.items():
+        if all_rows and stage.choose != "last":
+            raise ValueError(
+                f"all_rows=true trains on dev, and {name}.choose = 'best' chooses on it. Set {name}.choose=last"
+            )
+
+
 def check_data(data: Path | None, named: Sequence[str | LabelledFiles]) -> None:
     """Raises ValueError where `data` is no folder, and where neither it nor the setting `datasets` is given."""
     if data is None and not named:
@@ -141,10 +165,16 @@ def labelled(named: str | LabelledFiles, data: Path | None, limits: Limits) -> t
     unlimited = not dataset.source and dataset.max_tokens == LabelledFiles(train=Path()).max_tokens
     longest = limits.max_tokens or dataset.max_tokens
     dataset = replace(dataset, max_tokens=longest if unlimited else min(dataset.max_tokens, longest))
+    published = _published(dataset)
+    return fewer(dataset, limits.rows, limits.rows_seed), TYPES[dataset.kind] if published is None else published.type
+
+
+def _published(dataset: Labelled) -> Dataset | None:
+    """Return the entry of a catalogue that was read; None if it was a file."""
+    if not dataset.source:
+        return None
     name = dataset.name.partition(",")[0].lower()
-    known = [entry for _, datasets in CATALOGUES.values() for entry in datasets]
-    types = [entry.type for entry in known if entry.name.lower() == name and dataset.source]
-    return fewer(dataset, limits.rows, limits.rows_seed), (types or [TYPES[dataset.kind]])[0]
+    return next((entry for _, entries in CATALOGUES.values() for entry in entries if entry.name.lower() == name), None)
 
 
 def there(

@@ -54,7 +54,7 @@ from acclimate.races.recipe import (
 from acclimate.reading.labelled import Labelled, LabelledFiles, fewer
 from acclimate.reports.page import amount
 from acclimate.reports.table import UNTOUCHED
-from acclimate.studies.datasets import check_distinct, inputs_by_task, means_over_tasks
+from acclimate.studies.datasets import check_all_rows, check_distinct, inputs_by_task, means_over_tasks, with_dev_rows
 from acclimate.tasks.metrics import METRICS, reported_with
 from acclimate.tasks.task import Metric
 from acclimate.training.plan import Plan
@@ -131,6 +131,8 @@ class DgaStudyRecipe:
     ablations: bool = False  # also run these seven further ones, which are Table 3's
     rows: Count = 0  # number of training rows to sample; 0: all rows
     rows_seed: Count = 0  # seed of that sample
+    all_rows: bool = False
+    """Train on dev too, if it was drawn from train; needs finetune.choose=last. The paper has no dev set."""
     # the dropout of BERT and RoBERTa: two passes over a text have to differ
     adapt: DomainRecipe = field(default_factory=lambda: DomainRecipe(dropout=0.1, attention_dropout=0.1))
     """Settings that all methods adapt with."""
@@ -158,6 +160,7 @@ class DgaStudyRecipe:
                 "finetune.head = 'kept' goes on with the model's head, but adapted models have none. Leave it out"
             )
         check_unnamed(self, GROUPED)
+        check_all_rows(all_rows=self.all_rows, finetune=self.finetune)
         if self.epochs and len(self.epochs) != 1 + len(self.tasks):
             raise ValueError(
                 f"epochs = {[*self.epochs]}: the tasks are {1 + len(self.tasks)}. Give a value for each, or none"
@@ -349,7 +352,8 @@ def _materials(recipe: DgaStudyRecipe, inputs: Inputs) -> Materials:
         raise ValueError("the study 'dga' needs a pretrained model: give --model, a directory or hub id")
     if inputs.raw.domain is None:
         raise ValueError("the study 'dga' adapts on raw text of the domain: give --corpus, a file or folder of it")
-    labelled = fewer(read_task(inputs.task, inputs.data), recipe.rows, recipe.rows_seed)
+    labelled = read_task(inputs.task, inputs.data)
+    labelled = fewer(with_dev_rows(labelled) if recipe.all_rows else labelled, recipe.rows, recipe.rows_seed)
     _check(recipe, labelled, inputs.model)
     pairs = len(recipe.names) + (len(recipe.names) - 1 if MLM in recipe.names else 0)
     return gather(
