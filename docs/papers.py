@@ -103,7 +103,7 @@ PAPERS: dict[str, tuple[Row, ...]] = {
                 "adapt tlm --recipe tlm/acl-arc-small task=PREPARED_TASK corpus=RETRIEVED/corpus",
             ),
             tuple(f"tlm/{task}-{scale}" for task in TLM_TASKS for scale in ("small", "medium", "large")),
-            note="One command for all eight tasks and their mean; TEXTS are C_BERT at the small and medium scale, C_RoBERTa at "
+            note="One command for all eight tasks and their mean, with parameters, data and FLOP; `rivals` adds models beside MODEL; TEXTS are C_BERT at the small and medium scale, C_RoBERTa at "
             "the large one. Each task has its recipe, with `k`. `adapt tlm` takes what `data retrieve` found with that k.",
             claims=("L1",),
         ),
