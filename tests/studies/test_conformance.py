@@ -191,6 +191,8 @@ def test_a_dry_run_writes_nothing_and_says_what_is_left(studied):
     assert not studied.left
     assert plain(f"{studied.design.title}: still to do") in plain(studied.plan)
     assert re.search(r"About .* on this machine.*; \d+ jobs are left, 0 are done", plain(studied.plan))
+    losses = {job.name for column in studied.design.losses for job in column.jobs}
+    assert (f"losses on held-out text - - {len(losses)} -" in plain(studied.plan)) == bool(losses)
     after = dry_run_study(studied.study, studied.recipe, studied.inputs(studied.out), studied.out).as_text()
     assert "Nothing is left to do: 0 jobs are left" in plain(after)
 
