@@ -75,7 +75,7 @@ GLUE = "study tlm CoLA --data DIR --general TEXTS --model MODEL vary=scale"
 SMALL_SCALE = "--data DIR --general TEXTS 'scales=[\"small\"]'"
 SCIERC_CHEMPROT = '\'tasks=["SciERC", "ChemProt-13"]\''
 DGA = "study dga ACL --data DIR --model MODEL --corpus TEXTS --general TEXTS"
-DGA_RUN = f"{DGA} all_rows=true adapt.plan.clip=0 finetune.plan.clip=0"
+DGA_RUN = f"{DGA} all_rows=true dga.subset_tokens=1640000 adapt.plan.clip=0 finetune.plan.clip=0"
 SIX = (
     '\'tasks=["AI","Restaurant","Phone","Camera","PubMed"]\' '
     '\'corpora=["AI_TEXTS","RESTAURANT_TEXTS","PHONE_TEXTS","CAMERA_TEXTS","PUBMED_TEXTS"]\' \'epochs=[10,10,5,15,15,10]\''

@@ -70,6 +70,9 @@ def test_each_contestant_adapts_with_what_its_recipe_states(name):
         row = replace(row, temperature=None)
     clipped = replace(row.plan, clip=1.0)  # the released code does not clip; the study's command states it
     assert row.plan.clip == 0
+    if hasattr(row, "subset_tokens"):  # which the study's command states too
+        assert (row.subset_tokens == 1_640_000) == (row.importance != "random")
+        row = replace(row, subset_tokens=0)
     assert DgaStudyRecipe().stated(name) == replace(row, model="", dropout=0.1, attention_dropout=0.1, plan=clipped)
 
 

@@ -97,7 +97,7 @@ ADAPTED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 # contestants of Table 3 -> settings that they do not read
 UNREAD: Mapping[str, tuple[str, ...]] = {
     "DGA (w/o contrast)": ("temperature", "anchor", "knowledge"),
-    "DGA (random mask)": ("subset",),
+    "DGA (random mask)": ("subset", "subset_tokens"),
 }
 SHARED = tuple(field.name for field in fields(DomainRecipe))
 GROUPED = {name: METHODS[name] for name in ("dga", "light", "distil", "sequence_contrast", "token_contrast")}
