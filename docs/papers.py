@@ -85,6 +85,10 @@ BLURB = (
     *("hoc", "pubmedqa", "bioasq"),
 )
 CHOICES = "study choices MODEL --data DIR by_dataset=true split=test"
+CAPTIONS = (
+    "The caption's rho_1 = 4 and 1000 count the internal batch too: the released code adds 1 to the ratio that it takes, so these "
+    "are 3 and 999, Table B.1's and the command's."
+)
 SMALL_SIZE = "Without `scales` TLM has the race's 2 layers of 128 and 500 steps, or what `tlm` states."
 ON_DEV = (
     "The paper chose rate, batch and epochs of each dataset and prints none: the command has those of `finetune/blurb-DATASET`, and "
@@ -129,7 +133,7 @@ PAPERS: dict[str, tuple[Row, ...]] = {
             (f"study tlm AGNews {SMALL_SCALE} vary=k {SCIERC_CHEMPROT}",),
             state=SMALL,
             report="2026-11-21-tlm.md",
-            note=f"{SMALL_SIZE} The table has rho_1 = 4 on AGNews and rho_2 = 20 on all; the command has those of Table B.1.",
+            note=f"{SMALL_SIZE} {CAPTIONS} The table has rho_2 = 20 on all; the command has that of Table B.1.",
             claims=("L3",),
         ),
         Row(
@@ -143,7 +147,7 @@ PAPERS: dict[str, tuple[Row, ...]] = {
             "Table 6",
             "rho_2",
             (f"study tlm RCT {SMALL_SCALE} vary=rho_2 {SCIERC_CHEMPROT}",),
-            note=f"{SMALL_SIZE} The table has rho_1 = 4 on RCT; the command has that of Table B.1.",
+            note=f"{SMALL_SIZE} {CAPTIONS}",
             claims=("L4",),
         ),
         Row(
@@ -326,13 +330,14 @@ PAPERS: dict[str, tuple[Row, ...]] = {
         Row(
             "Table 1",
             "biomedical words that vocabularies break",
-            ("data vocabulary TEXTS --model MODEL --out OUT",),
+            ("data vocabulary TEXTS --model MODEL --terms TERMS --out OUT",),
             state=TOLD,
+            note="TERMS has the table's words, one a line: diabetes, leukemia, lithium, insulin, DNA, promoter, hypertension, "
+            "nephropathy, lymphoma, lidocaine, oropharyngeal, cardiomyocyte, chloramphenicol, RecA, acetyltransferase, "
+            "clonidine, naloxone.",
             claims=("P3",),
         ),
-        Row(
-            "Table 2, 3", "the thirteen datasets, with counts", ("study blurb MODEL --data DIR --dry-run",), state=TOLD
-        ),
+        Row("Table 2, 3", "the thirteen datasets, with counts", ("doctor blurb --data DIR",), state=TOLD),
         Row(
             "Table 4",
             "task models",

@@ -204,6 +204,12 @@ def test_scales_train_with_the_recipes_and_retrieve_their_k():
     ]
 
 
+def test_at_a_scale_helpfulness_is_asked_for_by_keywords_as_in_the_paper():
+    recipe = settings.override(TlmStudyRecipe(), ["vary=k", 'scales=["small"]'])
+    queries = {name: {row.retrieval.queries for row in variants(recipe, None, name)} for name in ("Helpfulness", "RCT")}
+    assert queries == {"Helpfulness": {"keywords"}, "RCT": {"text"}}
+
+
 @pytest.mark.parametrize("vary", ["retrieval", "k", "rho_1", "rho_2", "stages", "model", "search"])
 def test_at_a_scale_all_that_is_not_varied_is_as_in_the_paper(vary):
     recipe = settings.override(TlmStudyRecipe(), [f"vary={vary}", 'scales=["medium"]', "retrieval.b=0.5"])

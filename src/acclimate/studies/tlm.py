@@ -64,6 +64,7 @@ from acclimate.text.corpus import Corpus
 
 Scale = Literal["small", "medium", "large"]
 AVERAGE = "Avg."  # the column of the means over tasks
+EXTREMELY_LONG = "helpfulness"  # its queries are keywords in the paper (section 3.1), and here at a scale
 SCALE = "scale"  # the value of `vary` that opens the test set, and has Figure 1
 TABLES = {
     "retrieval": "Table 3",
@@ -361,7 +362,9 @@ def variants(recipe: TlmStudyRecipe, model: str | None = None, dataset: str = ""
     Raises ValueError where they need a model and none is given, and where the dataset has no settings of its own.
     """
     tlm_recipe = _stated(recipe, dataset)
-    retrieval = replace(recipe.retrieval, k=tlm_recipe.k) if tlm_recipe.k else recipe.retrieval
+    long = recipe.scales and dataset.lower() == EXTREMELY_LONG
+    queries: Literal["text", "keywords"] = "keywords" if long else recipe.retrieval.queries
+    retrieval = replace(recipe.retrieval, k=tlm_recipe.k or recipe.retrieval.k, queries=queries)
     match recipe.vary:
         case "retrieval":
             named = {"random": replace(retrieval, how="random"), "BM25": replace(retrieval, how="bm25")}
