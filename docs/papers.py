@@ -126,8 +126,8 @@ PAPERS: dict[str, tuple[Row, ...]] = {
             (f"study tlm IMDB {SMALL_SCALE} vary=retrieval second=TEXTS {SCIERC_CHEMPROT}",),
             state=SMALL,
             report="2026-11-21-tlm.md",
-            note="Run with one corpus and one random draw for all seeds. Now each first stage has a random draw of its own, and "
-            f"`second` names the second general corpus. {SMALL_SIZE}",
+            note="Run with one corpus and one random draw for all seeds. Now each first stage has a random draw of its own, "
+            f"`second` names the second general corpus, and `hows` adds DSIR, which the paper lacks. {SMALL_SIZE}",
             claims=("L2",),
         ),
         Row(

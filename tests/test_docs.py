@@ -179,7 +179,7 @@ def test_the_table_of_errors_has_what_the_source_raises():
 
 
 def test_every_method_has_a_page():
-    assert {page.stem for page in (ROOT / "docs" / "methods").glob("*.md")} == {*METHODS, "tfidf"}
+    assert {page.stem for page in (ROOT / "docs" / "methods").glob("*.md")} == {*METHODS, "dsir", "tfidf"}
 
 
 def test_the_evidence_on_dga_shows_the_strength_of_the_mask_as_it_was_measured():

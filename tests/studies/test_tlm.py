@@ -99,11 +99,13 @@ def test_what_two_variants_share_is_done_once(toy_inputs, tmp_path):
     )
 
 
-def test_at_random_each_first_stage_has_a_draw_of_its_own_and_bm25_retrieves_once(toy_inputs, tmp_path):
-    found = made("retrieval", toy_inputs, tmp_path)
+def test_each_first_stage_has_a_sample_of_its_own_and_bm25_retrieves_once(toy_inputs, tmp_path):
+    found = made("retrieval", toy_inputs, tmp_path, (), 'hows=["random", "bm25", "dsir"]')
     draws = {cell.row: [cell.costs["stage 1"][seed][0] for seed in (0, 1)] for cell in found.cells}
-    assert [job.settings["recipe"]["seed"] for job in draws["random"]] == [0, 1]
-    assert len({job.name for job in draws["random"]}) == 2
+    for row, how in (("random", "random"), ("DSIR", "dsir")):
+        recipes = [job.settings["recipe"] for job in draws[row]]
+        assert [(recipe["how"], recipe["seed"]) for recipe in recipes] == [(how, 0), (how, 1)]
+        assert len({job.name for job in draws[row]}) == 2
     assert len({job.name for job in draws["BM25"]}) == 1
 
 

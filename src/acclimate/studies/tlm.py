@@ -1,7 +1,7 @@
 """The studies of TLM's paper (Yao et al., 2022, section 4.3): one thing varied, all else and the seeds the same.
 
-    vary=retrieval  BM25, and as many documents at random, drawn anew for each first stage; from a second general
-                    corpus too, where there is one (Table 3)
+    vary=retrieval  BM25, and as many documents at random or by DSIR, drawn anew for each first stage; from a second
+                    general corpus too, where there is one (Table 3)
     vary=k          documents for each query, and no documents (Table 4)
     vary=rho_1      external batches for each internal one, and external data only (Table 5)
     vary=rho_2      weight of language modelling on internal rows (Table 6)
@@ -119,6 +119,7 @@ class TlmStudyRecipe:
     """Further pretrained models that vary=scale fine-tunes beside the given one: directories or hub ids."""
     rival_flops: tuple[Annotated[float, Range(least=0)], ...] = ()
     """FLOP that pretraining each of the rivals took, in their order; none: unknown."""
+    hows: tuple[Literal["random", "bm25", "dsir"], ...] = ("random", "bm25")  # retrievals that vary=retrieval compares
     second: str = ""  # a file or folder of another general corpus, from which vary=retrieval retrieves too; "": none
     retrieval: retrieve.RetrieveRecipe = field(default_factory=retrieve.RetrieveRecipe)
     """How documents are retrieved for every variant, except for what is varied."""
@@ -128,7 +129,7 @@ class TlmStudyRecipe:
     def __post_init__(self) -> None:
         check_ranges(self)
         check_no_more(self, "adapt_seeds", than="seeds")
-        for name in ("ks", "rho_1s", "rho_2s"):
+        for name in ("ks", "rho_1s", "rho_2s", "hows"):
             check_each_once(name, getattr(self, name))
         if self.vary != SCALE and self.model_flops:
             raise ValueError("model_flops is read by vary=scale alone. Leave it out")
@@ -331,11 +332,11 @@ def _model_tuning(recipe: TlmStudyRecipe) -> FinetuneRecipe:
 def _retrieval(variant: TlmVariant, most: int, seed: int, sources: Mapping[bool, Materials]) -> Job:
     """Return the job that retrieves for the first stage with this seed.
 
-    BM25 finds the same documents for every seed, cut from a retrieval of `most` for each query. At random, each first
+    BM25 finds the same documents for every seed, cut from a retrieval of `most` for each query. Of samples, each first
     stage has a draw of its own: the seed of the first draw is that of the settings.
     """
     retrieval_recipe = replace(variant.retrieval, k=most)
-    if retrieval_recipe.how == "random":
+    if retrieval_recipe.how != "bm25":
         retrieval_recipe = replace(retrieval_recipe, seed=retrieval_recipe.seed + seed)
     retrieval = retrieved(retrieval_recipe, sources[variant.second])
     return cut(retrieval, variant.retrieval.k) if variant.retrieval.k < most else retrieval
@@ -367,8 +368,8 @@ def variants(recipe: TlmStudyRecipe, model: str | None = None, dataset: str = ""
     retrieval = replace(recipe.retrieval, k=tlm_recipe.k or recipe.retrieval.k, queries=queries)
     match recipe.vary:
         case "retrieval":
-            named = {"random": replace(retrieval, how="random"), "BM25": replace(retrieval, how="bm25")}
-            rows = [TlmVariant(name, tlm_recipe, how) for name, how in named.items()]
+            names = {"random": "random", "bm25": "BM25", "dsir": "DSIR"}
+            rows = [TlmVariant(names[how], tlm_recipe, replace(retrieval, how=how)) for how in recipe.hows]
             if recipe.second:
                 rows += [
                     TlmVariant(f"{row.name}, second corpus", tlm_recipe, row.retrieval, second=True) for row in rows
