@@ -155,7 +155,7 @@ def _deviations(outcome: Outcome, model: str) -> list[Section]:
     sections = []
     for at in range(0, len(rows), ACROSS):
         part = rows[at : at + ACROSS]
-        lines = tuple(
+        lines: tuple[TableLine, ...] = tuple(
             (
                 f"{column} ({metric_text(name)})",
                 *(_mean_and_deviation(outcome, (model, row, column), metric) for row in part),

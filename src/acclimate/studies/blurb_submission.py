@@ -16,10 +16,9 @@ Reading
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from acclimate.core.types import Label
 from acclimate.races.outcome import Outcome
 from acclimate.reading.datasets import blurb
 from acclimate.studies.datasets import folder_of
@@ -42,7 +41,7 @@ HALLMARKS = {
 
 def submissions(outcome: Outcome) -> dict[str, dict[str, Any]]:
     """Return path below the directory of the study -> document. Baselines are left out, and scores on dev."""
-    documents = {}
+    documents: dict[str, dict[str, Any]] = {}
     types = {dataset.name: dataset.type for dataset in blurb.DATASETS}
     for result in outcome.results if outcome.split == "test" else ():
         if result.row in (CONSTANT, NO_ENCODER):
@@ -57,7 +56,7 @@ def submissions(outcome: Outcome) -> dict[str, dict[str, Any]]:
     return documents
 
 
-def predictions(type: str, ids: tuple[str, ...], predicted: tuple[Label, ...]) -> Mapping[str, Any]:
+def predictions(type: str, ids: tuple[str, ...], predicted: Sequence[Any]) -> Mapping[str, Any]:
     """Return the predictions of a dataset of this type by the ids of its test items."""
     if type in ("NER", "PICO"):
         return {

@@ -180,11 +180,12 @@ def _materials(recipe: TapterStudyRecipe, inputs: Inputs) -> tuple[Materials, Ma
         raise ValueError(f"first = {recipe.first!r}: there is no such file; to name a dataset give --data DIR")
     if inputs.data is not None and all(source.train.is_file() for source in (labelled, before) if source):
         raise ValueError(f"--data {inputs.data}: names the folder of a dataset, but files are given. Leave it out")
-    rows_of = with_dev_rows if recipe.all_rows else replace
-    target = fewer(rows_of(read_dataset(labelled, inputs.data)), recipe.rows, recipe.rows_seed)
+    target = read_dataset(labelled, inputs.data)
+    target = fewer(with_dev_rows(target) if recipe.all_rows else target, recipe.rows, recipe.rows_seed)
     first = None
     if before:
-        first = fewer(rows_of(read_dataset(before, inputs.data)), recipe.first_rows, recipe.rows_seed)
+        first = read_dataset(before, inputs.data)
+        first = fewer(with_dev_rows(first) if recipe.all_rows else first, recipe.first_rows, recipe.rows_seed)
         _check_first(first, target)
         if recipe.first_stage.choose == "last":  # then its dev set decides nothing
             first = replace(first, splits={**first.splits, "dev": first.splits["dev"][:GLANCED]})
