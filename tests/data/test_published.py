@@ -12,7 +12,6 @@ from typer.testing import CliRunner
 import toys
 from acclimate.cli import app
 from acclimate.core.types import Example
-from acclimate.data.gather import gather
 from acclimate.data.inputs import Inputs, Raw
 from acclimate.data.materials import Materials
 from acclimate.data.published import CATALOGUES, published
@@ -63,7 +62,7 @@ def data(tmp_path, monkeypatch) -> Path:
 
 def gathered(labelled: LabelledFiles, data: Path, run: Path, **stated) -> Materials:
     raw = Raw(general=data / "topics" / "general.txt")
-    return gather(Inputs(run, task=labelled, raw=raw, data=data, **stated), seeds=3, comparisons=4)
+    return toys.gathered(Inputs(run, task=labelled, raw=raw, data=data, **stated), seeds=3, comparisons=4)
 
 
 def test_a_dataset_brings_its_splits_labels_metric_and_length(data, tmp_path):
@@ -129,7 +128,7 @@ def test_a_dataset_without_its_folder_is_told_what_is_missing(data, tmp_path):
         ("blurb", "a catalogue"),
     ):
         with pytest.raises(ValueError, match=told):
-            gather(Inputs(tmp_path / "run", task=LabelledFiles(train=Path(name))), seeds=3, comparisons=4)
+            toys.gathered(Inputs(tmp_path / "run", task=LabelledFiles(train=Path(name))), seeds=3, comparisons=4)
     with pytest.raises(ValueError, match="there is no such folder"):
         published("Topics", tmp_path / "nowhere")
 

@@ -191,10 +191,10 @@ def test_a_budget_of_a_second_is_accepted_and_says_what_it_would_take(toy_race: 
 def test_raw_text_that_takes_too_long_to_read_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reads = race.gather
 
-    def slow(inputs: Inputs, **stated: Any) -> Materials:
-        if inputs.raw.places():
+    def slow(inputs: Inputs, *values: Any, **stated: Any) -> Materials:
+        if inputs.raw.texts():
             time.sleep(60)
-        return reads(inputs, **stated)
+        return reads(inputs, *values, **stated)
 
     monkeypatch.setattr(race, "gather", slow)
     task, raw = toys.files_in(toys.write_inputs(tmp_path))

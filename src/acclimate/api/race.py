@@ -79,13 +79,23 @@ def order_race(
     usual        the recipe without what the user stated
     checkpoints  name -> directory or hub id of an encoder of the user
 
-    Raises ValueError for a budget that cannot be read, for settings that would do nothing, and for checkpoints that are
-    no encoders.
+    Raises ValueError for inputs that exclude each other, for a budget that cannot be read, for settings that would do
+    nothing, and for checkpoints that are no encoders.
     """
     from acclimate.data.checkpoints import resolve_checkpoints
     from acclimate.races.planning.budget import budget_or_usual
     from acclimate.races.recipe import refuse_unused
 
+    if inputs.rows and recipe.folds:
+        raise ValueError(
+            f"{option('rows')} samples rows of train alone, and {option('folds')} divides train, dev and test "
+            f"together: leave one out"
+        )
+    if inputs.raw.general is None and inputs.model is None:
+        raise ValueError(
+            f"{option('model', 'scratch')} pretrains a small encoder on general text, and there is none. Add "
+            f"{option('general', 'TEXT')}, or leave {option('model')} out to start from the embedded encoder"
+        )
     limit, notes = budget_or_usual(budget, recipe, probe_only=probe_only)
     refuse_unused(
         recipe,

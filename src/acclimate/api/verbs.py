@@ -224,6 +224,7 @@ def doctor(
     >>> found = acclimate.doctor(frame, text="abstract", label="topic", corpus="abstracts")
     """
     from acclimate.data.doctor import examine
+    from acclimate.data.model import open_model
     from acclimate.data.published import count_catalogue
     from acclimate.models.loading import EMBEDDED
     from acclimate.races.report import spread_of
@@ -244,7 +245,7 @@ def doctor(
         spread = None if run is None else spread_of(Path(run), labelled)
         planned: dict[str, Any] = {"seeds": seeds, "comparisons": contestants, "spread": spread}
         planned |= {"finetune": stand_in_of("finetune")}
-        return examine(labelled, raw, model=start, **planned, watch=outlet)
+        return examine(labelled, raw.texts(), model=open_model(start), **planned, watch=outlet)
 
 
 @python_function()

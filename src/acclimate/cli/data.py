@@ -35,13 +35,16 @@ def prepare(
 ) -> None:
     """Read, split and check labelled files, and seal the test labels: OUT/data, a task for `adapt`. Trains nothing."""
     from acclimate.core import ranks
+    from acclimate.data.doctor import examine
     from acclimate.data.gather import prepare_task
     from acclimate.data.inputs import Inputs
     from acclimate.reports.page import escaped
 
     with session.watched() as watch:
         inputs = Inputs(out, labelled, data=data, leaks=leaks, rows=rows, watch=watch)
-        prepared, ready, examination = prepare_task(inputs, comparisons=4)
+        labelled_rows = inputs.labelled()
+        examination = examine(labelled_rows, comparisons=4, watch=watch)
+        prepared, ready, examination = prepare_task(inputs, labelled_rows, examination)
     session.tell_findings(examination)
     if ranks.is_first():
         sizes = ", ".join(f"{split} {size:,}" for split, size in prepared.sizes.items())

@@ -66,6 +66,7 @@ def doctor(
         return
     from acclimate.api.settings import stand_in_of
     from acclimate.data.doctor import examine
+    from acclimate.data.model import open_model
     from acclimate.models.loading import EMBEDDED
     from acclimate.races.report import spread_of
     from acclimate.reading.labelled import read_files
@@ -75,7 +76,8 @@ def doctor(
     with session.watched() as watch:
         planned: dict[str, Any] = {"seeds": seeds, "comparisons": contestants, "spread": spread}
         planned |= {"finetune": stand_in_of("finetune")}
-        examination = examine(read, raw, model=model or EMBEDDED, **planned, watch=watch)
+        opened = open_model(model or EMBEDDED)
+        examination = examine(read, raw.texts(), model=opened, **planned, watch=watch)
     if not json:
         session.say(examination.as_text(details=details))
     if json:

@@ -12,6 +12,7 @@ from typing import Literal
 from acclimate.core.door import option
 from acclimate.core.types import Watch, unwatched
 from acclimate.data.as_files import is_hub_id, labelled_files
+from acclimate.data.materials import RawText
 from acclimate.data.published import published, unplaced
 from acclimate.models.loading import resolved
 from acclimate.reading.labelled import Labelled, LabelledFiles, fewer, read_files, with_way_out
@@ -28,10 +29,10 @@ class Raw:
     general: Path | None = None
     separated: Literal["line", "blank"] = "line"
 
-    def places(self) -> dict[str, Path]:
-        """Return the paths that were given, by name."""
+    def texts(self) -> dict[str, RawText]:
+        """Return the raw text of each name that has some."""
         paths = {"domain": self.domain, "general": self.general}
-        return {name: path for name, path in paths.items() if path is not None}
+        return {name: RawText(path, self.separated) for name, path in paths.items() if path is not None}
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,8 @@ class Inputs:
     def labelled(self) -> Labelled:
         """Return the labelled rows, as many as were asked for. Raises ValueError as `read_task` does."""
         assert self.task is not None
-        return fewer(read_task(self.task, self.data), self.rows, seed=0)
+        labelled = read_task(self.task, self.data)
+        return fewer(labelled, self.rows, seed=0)
 
 
 def read_task(labelled: LabelledFiles, data: Path | None) -> Labelled:

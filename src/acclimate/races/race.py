@@ -24,9 +24,11 @@ from acclimate.core.door import option
 from acclimate.core.figures import duration, percent
 from acclimate.core.types import Progress, Watch, unwatched
 from acclimate.data.checkpoints import check_unchanged, notes_on
+from acclimate.data.doctor import examine
 from acclimate.data.gather import COLUMNS, gather
 from acclimate.data.inputs import Inputs, Raw
 from acclimate.data.materials import Materials
+from acclimate.data.model import open_model
 from acclimate.jobs.deadline import TimeUpError, deadline
 from acclimate.jobs.job import Job, decided, result_of
 from acclimate.jobs.lock import ENCODER, FITTED, USE
@@ -91,17 +93,20 @@ def materials_for(inputs: Inputs, recipe: RaceRecipe, *, budget: str | None = No
     """
     raw, checkpoints = inputs.raw, inputs.checkpoints
     racing = [*recipe.names(domain=raw.domain is not None, general=raw.general is not None), *checkpoints]
-    about: dict[str, Any] = {"seeds": recipe.seeds, "comparisons": len(racing) * trains, "folds": recipe.folds}
-    about["finetune"] = recipe.finetune
     limit = parse_budget(budget) if budget else None
     seconds = math.inf
-    if limit is not None and limit.unit == "seconds" and raw.places() and inputs.model is not None:
+    if limit is not None and limit.unit == "seconds" and raw.texts() and inputs.model is not None:
         seconds = ADAPTING * limit.amount
+    labelled, model = inputs.labelled(), open_model(inputs.model)
+    about: dict[str, Any] = {"seeds": recipe.seeds, "folds": recipe.folds}
+    planned = {**about, "comparisons": len(racing) * trains, "finetune": recipe.finetune}
     try:
         with deadline(time.monotonic() + seconds, inputs.watch) as watch:
-            materials = gather(replace(inputs, watch=watch), **about)
+            examination = examine(labelled, raw.texts(), model=model, **planned, watch=watch)
+            materials = gather(replace(inputs, watch=watch), labelled, examination, **about)
     except TimeUpError:
-        materials = gather(replace(inputs, raw=Raw()), **about)
+        examination = examine(labelled, model=model, **planned, watch=inputs.watch)
+        materials = gather(replace(inputs, raw=Raw()), labelled, examination, **about)
         note = (
             f"The raw text was not read within {duration(seconds)}, {percent(ADAPTING)} of the budget, so nothing "
             f"adapts to it. Give a larger {option('budget')} or less text."

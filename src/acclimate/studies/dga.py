@@ -28,9 +28,11 @@ import numpy as np
 
 from acclimate.core import files
 from acclimate.core.settings import AboveZero, Count, Positive, check_no_more, check_ranges
+from acclimate.data.doctor import examine
 from acclimate.data.gather import gather
 from acclimate.data.inputs import Inputs, read_task
 from acclimate.data.materials import Materials
+from acclimate.data.model import open_model
 from acclimate.jobs.job import Job
 from acclimate.methods import METHODS, dga
 from acclimate.methods.recipes import distil, finetune, light, mlm, sequence_contrast, token_contrast
@@ -350,12 +352,10 @@ def _materials(recipe: DgaStudyRecipe, inputs: Inputs) -> Materials:
     labelled = fewer(read_task(inputs.task, inputs.data), recipe.rows, recipe.rows_seed)
     _check(recipe, labelled, inputs.model)
     pairs = len(recipe.names) + (len(recipe.names) - 1 if MLM in recipe.names else 0)
-    return gather(
-        inputs,
-        labelled,
-        seeds=recipe.seeds,
-        comparisons=pairs,
-    )
+    model = open_model(inputs.model)
+    planned: dict[str, Any] = {"seeds": recipe.seeds, "comparisons": pairs}
+    examination = examine(labelled, inputs.raw.texts(), model=model, **planned, watch=inputs.watch)
+    return gather(inputs, labelled, examination)
 
 
 def _unread(name: str, recipe: Any) -> dict[str, Any]:
