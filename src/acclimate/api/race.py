@@ -13,12 +13,13 @@ from acclimate.core.door import option
 if TYPE_CHECKING:
     from acclimate.core.types import Watch
     from acclimate.data.examination import Examination
-    from acclimate.data.inputs import Inputs
+    from acclimate.data.inputs import Inputs, Raw
     from acclimate.jobs.where import Where
     from acclimate.races.outcome import StudyEnd
     from acclimate.races.planning.dry_run import DryRun
     from acclimate.races.recipe import RaceRecipe
     from acclimate.races.report import RaceReport
+    from acclimate.reading.labelled import LabelledFiles
 
 
 @dataclass(frozen=True)
@@ -106,6 +107,42 @@ def order_race(
     encoders = resolve_checkpoints(checkpoints or {}, inputs.model, reserved_names=recipe.reserved_names)
     inputs = replace(inputs, checkpoints=encoders)
     return RaceOrder(recipe, inputs, command, limit, notes, probe_only, learning_curve)
+
+
+def examine_files(
+    files: LabelledFiles,
+    raw: Raw,
+    *,
+    model: str | None,
+    seeds: int,
+    contestants: int,
+    run: Path | None,
+    watch: Watch,
+) -> Examination:
+    """Return what the doctor finds in labelled files, raw text and a model.
+
+    model               directory or hub id; None: the encoder that comes with acclimate
+    seeds, contestants  of the race to come
+    run                 a finished race on this task, whose scores' spread counts; None: the spread is guessed
+    """
+    from acclimate.api.settings import stand_in_of
+    from acclimate.data.doctor import examine
+    from acclimate.data.model import open_model
+    from acclimate.models.loading import EMBEDDED, resolved
+    from acclimate.races.report import spread_of
+    from acclimate.reading.labelled import read_files
+
+    labelled = read_files(files)
+    return examine(
+        labelled,
+        raw.texts(),
+        model=open_model(resolved(model or EMBEDDED)),
+        seeds=seeds,
+        comparisons=contestants,
+        spread=None if run is None else spread_of(run, labelled),
+        finetune=stand_in_of("finetune"),
+        watch=watch,
+    )
 
 
 def plan_race(order: RaceOrder) -> DryRun:

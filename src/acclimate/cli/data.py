@@ -253,7 +253,7 @@ def vocabulary(
 def fetch(
     session: Session,
     catalogue: Annotated[
-        str,  # data.published.CATALOGUES has them, but loads numpy; tests/data/test_fetch.py holds this help to it
+        str,  # reading.published.CATALOGUES has them, but loads numpy; tests/data/test_fetch.py holds this help to it
         typer.Argument(metavar="CATALOGUE", help="blurb or questions; with --from also tlm, dga, glue."),
     ],
     to: Annotated[Path, typer.Option("--to", metavar="DIR", help="Folder to fill; the same command goes on there.")],
@@ -264,7 +264,7 @@ def fetch(
     """Fetch a benchmark's files from where they are published, checked by their hashes; or check and take a copy."""
     from acclimate.core import files
     from acclimate.data import fetch
-    from acclimate.data.published import datasets_of
+    from acclimate.reading.published import datasets_of
 
     datasets = datasets_of(catalogue)
     with files.hold(to), session.watched() as watch:

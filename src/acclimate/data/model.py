@@ -16,7 +16,7 @@ from acclimate.data.examination import Finding, ModelFacts
 from acclimate.data.lengths import Reader, reader
 from acclimate.models.directory import weight_headers
 from acclimate.models.formats import PROVENANCE, family_in
-from acclimate.models.loading import hub_answers, resolved
+from acclimate.models.loading import hub_answers
 from acclimate.reports.page import amount
 from acclimate.tasks.task import Kind
 
@@ -61,7 +61,6 @@ def open_model(model: str | None) -> OpenedModel | None:
     """Return the model of a directory or hub id; None for none. A model that cannot be read has a `fault`."""
     if model is None:
         return None
-    model = resolved(model)
     name = Path(model).name if Path(model).expanduser().is_dir() else model
     try:
         return OpenedModel(name, reader(model), model_facts(model))

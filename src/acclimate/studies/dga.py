@@ -30,7 +30,7 @@ from acclimate.core import files
 from acclimate.core.settings import AboveZero, Count, Positive, check_no_more, check_ranges
 from acclimate.data.doctor import examine
 from acclimate.data.gather import gather
-from acclimate.data.inputs import Inputs, read_task
+from acclimate.data.inputs import Inputs
 from acclimate.data.materials import Materials
 from acclimate.data.model import open_model
 from acclimate.jobs.job import Job
@@ -54,6 +54,7 @@ from acclimate.races.recipe import (
     unread,
 )
 from acclimate.reading.labelled import Labelled, LabelledFiles, fewer
+from acclimate.reading.published import read_task
 from acclimate.reports.page import amount
 from acclimate.reports.table import UNTOUCHED
 from acclimate.studies.datasets import check_distinct, inputs_by_task, means_over_tasks

@@ -14,7 +14,6 @@ from acclimate.cli import app
 from acclimate.core.types import Example
 from acclimate.data.inputs import Inputs, Raw
 from acclimate.data.materials import Materials
-from acclimate.data.published import CATALOGUES, published
 from acclimate.models.loading import load_tokenizer
 from acclimate.races.contestants import enter
 from acclimate.races.recipe import RaceRecipe
@@ -22,6 +21,7 @@ from acclimate.reading.datasets.catalogue import Dataset, split_form
 from acclimate.reading.datasets.questions import BIOASQ
 from acclimate.reading.formats.delimited import jsonl_examples
 from acclimate.reading.labelled import LabelledFiles
+from acclimate.reading.published import CATALOGUES, published
 from acclimate.tasks.metrics import metric_named
 from acclimate.tasks.prepared import prepare
 from acclimate.tasks.task import Task
