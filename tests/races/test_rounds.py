@@ -207,7 +207,7 @@ def test_raw_text_that_takes_too_long_to_read_is_left_out(tmp_path: Path, monkey
         watch=lambda progress: told.append(progress.values.get("note", "")),
     )
     recipe = race.recipe_for("embedded")
-    materials = race.materials_for(inputs, recipe, budget="1s")
+    materials = race.materials_for(inputs, recipe, budget=parse_budget("1s"))
     assert materials.unread
     assert materials.domain is None
     [note] = [note for note in told if "raw text" in note]

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from acclimate.data.inputs import Inputs, Raw
     from acclimate.jobs.where import Where
     from acclimate.races.outcome import StudyEnd
+    from acclimate.races.planning.budget import Budget
     from acclimate.races.planning.dry_run import DryRun
     from acclimate.races.recipe import RaceRecipe
     from acclimate.races.report import RaceReport
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 class RaceOrder:
     """A race as it was ordered and checked.
 
-    budget          such as "20min"; None: no limit
+    budget          None: no limit
     notes           on a budget that the user did not state
     probe_only      True to adapt and probe, and to fine-tune nothing
     learning_curve  True if learning curves follow
@@ -36,7 +37,7 @@ class RaceOrder:
     recipe: RaceRecipe
     inputs: Inputs
     command: str
-    budget: str | None = None
+    budget: Budget | None = None
     notes: tuple[str, ...] = ()
     probe_only: bool = False
     learning_curve: bool = False
@@ -162,6 +163,7 @@ def run_race(order: RaceOrder, *, examine: Callable[[Examination | None], None])
     """
     from acclimate.jobs.job import check_format
     from acclimate.races import race
+    from acclimate.races.report import write_race_pages
     from acclimate.studies import learning_curve
 
     recipe, inputs, out = order.recipe, order.inputs, order.inputs.out
@@ -171,7 +173,8 @@ def run_race(order: RaceOrder, *, examine: Callable[[Examination | None], None])
         examine(materials.examination)
         if order.learning_curve:
             learning_curve.check(recipe, materials, probe_only=order.probe_only)
-        report = race.run_and_write(recipe, materials, out, **order.limits, command=order.command, watch=inputs.watch)
+        race.run_race(recipe, materials, out, **order.limits, command=order.command, watch=inputs.watch)
+        report = write_race_pages(out)
         curves = None
         if order.learning_curve:
             curves = learning_curve.follow(recipe, materials, out, **order.limits, watch=inputs.watch)
