@@ -7,12 +7,15 @@ import ast
 import re
 from collections.abc import Callable, Iterator
 from functools import cache
+from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from runpy import run_path
 from typing import Any
 
 import pytest
 
+import acclimate
 from acclimate.cli import settings
 from acclimate.core.schema import group_of
 from acclimate.methods import METHODS
@@ -91,6 +94,31 @@ def test_files_of_a_run_that_a_page_names_are_files_that_the_code_writes():
 
 
 @cache
+def test_calls_on_a_page_have_the_parameters_that_the_functions_take():
+    called = 0
+    for page in PAGES:
+        for block in re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.DOTALL | re.MULTILINE):
+            tree = ast.parse(block)
+            found = {
+                name.asname or name.name: getattr(import_module(node.module), name.name)
+                for node in ast.walk(tree)
+                if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("acclimate")
+                for name in node.names
+            }
+            for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+                function = found.get(call.func.id) if isinstance(call.func, ast.Name) else None
+                if isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) == "acclimate":
+                    function = getattr(acclimate, call.func.attr)
+                if function is None:
+                    continue
+                parameters = signature(function).parameters.values()
+                names = {parameter.name for parameter in parameters}
+                called += 1
+                if all(parameter.kind != parameter.VAR_KEYWORD for parameter in parameters):
+                    assert {keyword.arg for keyword in call.keywords} - {None} <= names, f"{page}: {ast.unparse(call)}"
+    assert called > 10
+
+
 def strings() -> set[str]:
     """Return all words of the strings of the code that end like names of files."""
     text = "\n".join(file.read_text(encoding="utf-8") for file in SOURCE.rglob("*.py"))
@@ -151,7 +179,7 @@ def test_the_table_of_errors_has_what_the_source_raises():
 
 
 def test_every_method_has_a_page():
-    assert {page.stem for page in (ROOT / "docs" / "methods").glob("*.md")} == {*METHODS, "tfidf"}
+    assert {page.stem for page in (ROOT / "docs" / "methods").glob("*.md")} == {*METHODS, "dsir", "tfidf"}
 
 
 def test_the_evidence_on_dga_shows_the_strength_of_the_mask_as_it_was_measured():

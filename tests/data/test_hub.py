@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 
 import acclimate
 from acclimate import cli
+from acclimate.api.checks import check_raw_text
 from acclimate.core.hub import UnreachableError, hub_errors
 from acclimate.data import as_files, hub
 from acclimate.data.as_files import HubChoice, labelled_files, raw_text
@@ -92,6 +93,14 @@ REPOSITORIES: dict[str, dict] = {
         },
     },
     "films/converted": {"sha": "c" * 40, "files": {"rows.csv": b""}, "card": {}},
+    "yxchar/sciie-tlm": {
+        "sha": "9" * 40,
+        "files": {
+            **dict.fromkeys(("train.csv", "dev.csv", "test.csv"), b"text,label\n"),
+            "small_external.csv": b'id,text,rank\n7,"A first, retrieved\ntext.",0\n9,A second one.,1\n',
+        },
+        "card": {},
+    },
     "films/none": {"sha": "d" * 40, "files": {"rows.csv": b""}, "card": {}},
     "films/gated": {"sha": "e" * 40, "files": {"train.parquet": b""}, "card": {}, "gated": True},
 }
@@ -99,7 +108,15 @@ CONVERTED = {
     "films/converted": (
         "f" * 40,
         {"default/train/0000.parquet": table(60), "default/test/0000.parquet": table(20, start=70)},
-    )
+    ),
+    "yxchar/sciie-tlm": (
+        "8" * 40,
+        {
+            "default/train/0000.parquet": table(60),
+            "default/validation/0000.parquet": table(20, start=60),
+            "default/test/0000.parquet": table(20, start=80),
+        },
+    ),
 }
 
 
@@ -264,6 +281,18 @@ def test_a_dataset_can_be_raw_text(online):
     path = raw_text("films/reviews")
     assert parquet.read_table(path).column_names == ["text"]
     assert parquet.read_table(path).num_rows == 80
+
+
+def test_tlms_released_tasks_and_retrieved_texts_are_read_by_name(online):
+    read = read_files(labelled_files("yxchar/sciie-tlm", STATED))
+    assert {split: len(rows) for split, rows in read.splits.items()} == {"train": 60, "dev": 20, "test": 20}
+    named = "hf://datasets/yxchar/sciie-tlm/small_external.csv"
+    check_raw_text(Path(named))
+    assert not any("small_external" in path for path in Hub.asked), "it may have gigabytes"
+    path = raw_text(named)
+    assert parquet.read_table(path).to_pydict() == {"text": ["A first, retrieved\ntext.", "A second one."]}
+    with pytest.raises(ValueError, match=r"has no file big\.csv\. Its CSV files: dev\.csv, small_external\.csv, test"):
+        raw_text(named.replace("small_external", "big"))
 
 
 @pytest.mark.parametrize(

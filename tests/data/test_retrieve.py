@@ -29,6 +29,7 @@ CHOICES = {
     "passages": {"passages": "drop"},
     "random": {"how": "random", "seed": 4},
     "random, near": {"how": "random", "duplicates": "near"},
+    "dsir": {"how": "dsir", "seed": 4},
 }
 
 
@@ -138,12 +139,14 @@ def test_copies_are_left_out_and_near_ones_where_asked_for(retrieved):
     assert near.selection.similar == len(plain.selection) - len(near.selection) > 0
 
 
-def test_bm25_brings_the_tasks_topics_and_chance_does_not(retrieved):
+def test_bm25_and_dsir_bring_the_tasks_topics_and_chance_does_not(retrieved):
     def share(name: str) -> float:
         sources = retrieved(name).facts["retrieved_sources"]
         return sources.get("law", 0) / sum(sources.values())
 
     assert share("plain") < 0.1
+    assert share("dsir") < 0.1
+    assert len(retrieved("dsir").selection) == len(retrieved("plain").selection)
     assert share("random") > 0.2
 
 

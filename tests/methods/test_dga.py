@@ -173,6 +173,19 @@ def test_random_importance_needs_no_text_and_differs_by_seed(recipe, tmp_path, m
     assert not torch.equal(drawn[0], drawn[1])
 
 
+def test_importance_is_computed_on_as_many_tokens_as_are_stated(recipe, tmp_path, monkeypatch):
+    lengths: list[int] = []
+
+    def followed(model, batches, **options):
+        lengths.extend(int(length) for batch in batches for length in batch.lengths)
+        return {"heads": torch.rand(1, 2)}
+
+    monkeypatch.setattr(dga, "head_importance", followed)
+    dga.adapt(replace(recipe, subset_tokens=500, plan=replace(recipe.plan, steps=1)), tmp_path)
+    assert sum(lengths) == pytest.approx(500, rel=0.1)
+    assert len(lengths) != recipe.subset
+
+
 def test_model_without_dropout_is_refused_before_anything_is_computed(recipe, tmp_path):
     with pytest.raises(ValueError, match=r"none\. Set dropout=0\.1"):
         dga.adapt(replace(recipe, dropout=0.0, attention_dropout=0.0), tmp_path)

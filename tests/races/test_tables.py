@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from dataclasses import replace
+from statistics import stdev
 
 from acclimate.core import files
 from acclimate.core.figures import points
@@ -128,6 +129,25 @@ def test_cautions_are_told_once_with_the_figures_that_they_are_about():
     both = f"{items}\n{seeds}"
     assert said([both] * 3, [both] * 2) == [items, seeds]
     assert said([both] * 3, [both, seeds])[1] == seeds
+
+
+def test_several_tasks_have_means_with_deviations_as_papers_print_them():
+    outcome = outcome_of_pairs()
+    tables = [section for section in sections(outcome) if section.title.startswith("Means and deviations")]
+    shown = [each for each in outcome.results if each.shown]
+    cells = {
+        (row, line[0]): str(cell)
+        for table in tables
+        for line in table.rows
+        for row, cell in zip(table.columns[1:], line[1:], strict=True)
+    }
+    assert len(cells) == len(shown)
+    for each in shown:
+        scores = [score.test for score in each.scores]
+        text = f"{points(outcome.interval(each.key).mean)} ± {points(stdev(scores))}"
+        assert [cell for (row, column), cell in cells.items() if (row, column.partition(" (")[0]) == each.key[1:]] == [
+            text
+        ]
 
 
 def test_what_stands_only_as_a_reference_is_in_csv_and_in_no_table():

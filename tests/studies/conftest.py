@@ -62,6 +62,7 @@ CATALOGUE = (
         metric="pearson",
         reader=partial(delimited_examples, text="text", label="label", label_of=number),
     ),
+    dataset("Nowhere", "PICO", "tokens", labels=("B-soil", "O"), metric="entity_f1", reader=iob_examples),  # no files
 )
 
 

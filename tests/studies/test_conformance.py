@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from acclimate.races import work
 from acclimate.races.design import Design
 from acclimate.races.outcome import read_outcome
 from acclimate.races.verdict import established
+from acclimate.reading.labelled import LabelledFiles
 from acclimate.statistics.significance import ONE_ADAPTATION
 from acclimate.studies import FAILED, STUDIES, Study, dry_run_study, run_study
 
@@ -40,7 +41,7 @@ SMALL: Mapping[str, tuple[str, ...]] = {
         *(f"tlm.{each}" for each in ("plan.steps=4", "plan.batch=8", "plan.rate=1e-3")),
         *(f"tlm.finetune.{each}" for each in TUNING),
     ),
-    "choices": ("vary=layers", 'datasets=["Words", "Topics"]', "max_tokens=32", *FINETUNE),
+    "choices": ("vary=layers", 'datasets=["Words", "Topics", "Nowhere"]', "max_tokens=32", *FINETUNE),
     "tapter": (
         *(f"{name}.{each}" for name in ("tapt", "tapter") for each in ADAPTING),
         *("tapter.looks=1", "tapter.skipgram.dim=8", "tapter.skipgram.buckets=100", "tapter.skipgram.epochs=1"),
@@ -57,7 +58,7 @@ SMALL: Mapping[str, tuple[str, ...]] = {
         *("search.rates=[1e-3]", "search.epochs=[]", "search.batches=[8]", "max_tokens=32", *FINETUNE),
         *(f"scratch.{each}" for each in ("vocabulary=200", "layers=1", "hidden=16", "heads=2", "max_tokens=32")),
         *(f"scratch.{each}" for each in ("tokens=1000", "plan.batch=8", "plan.rate=1e-3")),
-        *('datasets=["Topics", "Numbers"]', "adapt_seeds=2"),
+        *('datasets=["Topics", "Numbers", "Nowhere"]', "adapt_seeds=2"),
     ),
     "blurb": ("max_tokens=32", "search.rates=[1e-3]", "search.epochs=[]", "search.batches=[8]", *FINETUNE),
 }
@@ -143,7 +144,7 @@ def studied(request, toy_inputs, models, data, catalogue, *, tmp_path_factory) -
     labelled, raw = toys.files_in(toy_inputs)
     more = ["seeds=2"]
     if study.name == "stilt":
-        more.append(f"datasets={json.dumps([str(toy_inputs / 'train.jsonl'), 'Numbers'])}")
+        more.append(f"datasets={json.dumps([str(toy_inputs / 'train.jsonl'), 'Numbers', 'Nowhere'])}")
     if study.name == "pubmedbert":  # as if no model trained on it
         more.append(f"general_heldout={raw.general}")
 
@@ -190,6 +191,8 @@ def test_a_dry_run_writes_nothing_and_says_what_is_left(studied):
     assert not studied.left
     assert plain(f"{studied.design.title}: still to do") in plain(studied.plan)
     assert re.search(r"About .* on this machine.*; \d+ jobs are left, 0 are done", plain(studied.plan))
+    losses = {job.name for column in studied.design.losses for job in column.jobs}
+    assert (f"losses on held-out text - - {len(losses)} -" in plain(studied.plan)) == bool(losses)
     after = dry_run_study(studied.study, studied.recipe, studied.inputs(studied.out), studied.out).as_text()
     assert "Nothing is left to do: 0 jobs are left" in plain(after)
 
@@ -233,6 +236,26 @@ def test_text_csv_json_and_page_are_written(studied):
     assert {key: len(line["seeds"].split()) for key, line in cells.items()} == dict.fromkeys(cells, 2)
     assert studied.design.source in plain(page)
     assert not re.findall(r"""(?:src|href)=["'](?!#|data:)""", page)
+
+
+def test_an_absent_dataset_is_reported_and_the_others_run(studied, models, data, toy_inputs, tmp_path):
+    if studied.study.takes == "models" or studied.study.name == "pubmedbert":
+        assert [*studied.design.absent] == ["Nowhere"]
+        assert "Nowhere is left out: Nowhere: there is no folder" in plain(studied.plan)
+        assert "Nowhere is left out: Nowhere: there is no folder" in plain(studied.texts["done.html"])
+        return
+    if studied.study.name == "tapter":  # its second dataset is a stage of the same models
+        return
+    _, raw = toys.files_in(toy_inputs)
+    for first, further in (("Topics", "Nowhere"), ("Nowhere", "Topics")):
+        recipe = settings.override(studied.recipe, [f"tasks={json.dumps([further])}"])
+        named = LabelledFiles(train=Path(first), max_tokens=32)
+        given = Inputs(tmp_path / first, task=named, raw=raw, models=models[:1], data=data)
+        found = studied.study.design(recipe, given)
+        assert [*found.absent] == ["Nowhere"]
+        assert {cell.column for cell in found.cells} == {"Topics"}
+    with pytest.raises(ValueError, match="Nowhere: there is no folder"):
+        studied.study.design(settings.override(studied.recipe, ["tasks=[]"]), replace(given, task=named))
 
 
 def test_the_family_of_holms_correction_is_stated_in_words(studied):

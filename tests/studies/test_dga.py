@@ -22,7 +22,9 @@ from acclimate.races.outcome import Outcome
 from acclimate.races.run import run
 from acclimate.races.tables import as_csv, write
 from acclimate.reading.labelled import LabelledFiles
+from acclimate.reading.published import read_task
 from acclimate.reports.table import HEADING
+from acclimate.studies import STUDIES, datasets
 from acclimate.studies.dga import ADAPTED, AVERAGE, AVERAGE_ACCURACY, ENSEMBLE, MLM, DgaStudyRecipe, design, reported
 from acclimate.tasks.metrics import METRICS
 from acclimate.tasks.prepared import open_prepared
@@ -67,7 +69,12 @@ def test_each_contestant_adapts_with_what_its_recipe_states(name):
     row = settings.from_toml(METHODS[method].recipe, RECIPES / f"{PLACES[name]}.toml")
     if method == "token_contrast":  # none is shared
         row = replace(row, temperature=None)
-    assert DgaStudyRecipe().stated(name) == replace(row, model="", dropout=0.1, attention_dropout=0.1)
+    clipped = replace(row.plan, clip=1.0)  # the released code does not clip; the study's command states it
+    assert row.plan.clip == 0
+    if hasattr(row, "subset_tokens"):  # which the study's command states too
+        assert (row.subset_tokens == 1_640_000) == (row.importance != "random")
+        row = replace(row, subset_tokens=0)
+    assert DgaStudyRecipe().stated(name) == replace(row, model="", dropout=0.1, attention_dropout=0.1, plan=clipped)
 
 
 def test_what_all_share_is_stated_once_and_what_is_a_methods_own_stays_its_own():
@@ -162,6 +169,10 @@ def test_an_ensemble_is_for_one_label_a_row(toy_inputs, models, tmp_path):
         (["finetune.head=kept"], "finetune.head = 'kept' goes on with the model's head"),
         (["dga.plan.steps=9"], r"dga\.plan: all methods share this setting\. State adapt\.plan instead"),
         (["light.max_tokens=9"], r"light\.max_tokens: all methods share this setting"),
+        (
+            ["all_rows=true", "finetune.choose=best"],
+            "all_rows=true trains on dev, and finetune.choose = 'best' chooses",
+        ),
         (["adapt.dropout=0.0", "adapt.attention_dropout=0.0"], "SimCSE compares passes over a text"),
     ],
 )
@@ -185,6 +196,34 @@ def test_what_the_model_cannot_read_is_told_before_anything_is_done(more, messag
     with pytest.raises(ValueError, match=message):
         design(stated(*more), Inputs(tmp_path / "run", task=labelled, raw=raw, models=models[:1]))
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("study", ["dga", "tapter"])
+def test_a_dev_set_that_was_drawn_from_train_trains_where_nothing_is_chosen_on_it(study, toy_inputs, models, tmp_path):
+    labelled, raw = toys.files_in(toy_inputs)
+    rows = {}
+    for all_rows, divided in ((False, True), (True, True), (True, False)):
+        recipe = STUDIES[study].recipe(all_rows=all_rows)
+        task = replace(labelled, dev=None) if divided else labelled
+        inputs = Inputs(tmp_path / f"{all_rows}-{divided}", task=task, raw=raw, models=models[:1])
+        if study == "dga":
+            recipe = replace(recipe, contestants=("MLM",), adapt=replace(recipe.adapt, max_tokens=32))
+        else:
+            recipe = replace(recipe, contestants=("TAPT",), tapt=replace(recipe.tapt, max_tokens=32))
+        task = STUDIES[study].design(recipe, inputs).cells[0].task
+        rows[all_rows, divided] = task.sizes["train"], task.sizes["dev"]
+    train, dev = rows[False, True]
+    assert rows[True, True] == (train + dev, dev)
+    assert rows[True, False] == (toys.SIZES["train"], toys.SIZES["dev"])
+
+
+@pytest.mark.parametrize(("sizes", "more"), [({}, 12), ({"dev": 12}, 0)])
+def test_a_published_dataset_says_whether_its_dev_set_was_drawn_from_train(sizes, more, data, catalogue, monkeypatch):
+    read = read_task(LabelledFiles(train=Path("Topics")), data)
+    entries = tuple(replace(entry, sizes=sizes) for entry in catalogue)
+    monkeypatch.setattr(datasets, "CATALOGUES", {"blurb": ("", entries)})
+    train = read.splits["train"]
+    assert len(datasets.with_dev_rows(read).splits["train"]) == len(train) + more
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 
 import toys
 from acclimate.core import files, settings
+from acclimate.core.figures import si
 from acclimate.data.inputs import Inputs
 from acclimate.jobs.job import with_needs
 from acclimate.methods import finetune
@@ -24,8 +26,18 @@ from acclimate.races.tables import write
 from acclimate.reading.datasets import tlm as datasets
 from acclimate.studies import write_tables
 from acclimate.studies.datasets import means_over_tasks
-from acclimate.studies.tlm import AVERAGE, FIGURE_1, TlmStudyRecipe, design, score_by_flop, table_b1_recipe, variants
+from acclimate.studies.tlm import (
+    AVERAGE,
+    FIGURE_1,
+    TlmStudyRecipe,
+    design,
+    matrix,
+    score_by_flop,
+    table_b1_recipe,
+    variants,
+)
 from acclimate.tasks.prepared import Prepared
+from acclimate.text.corpus import Corpus
 from acclimate.training.checkpoint import read_log
 from studies import recorded
 
@@ -87,11 +99,13 @@ def test_what_two_variants_share_is_done_once(toy_inputs, tmp_path):
     )
 
 
-def test_at_random_each_first_stage_has_a_draw_of_its_own_and_bm25_retrieves_once(toy_inputs, tmp_path):
-    found = made("retrieval", toy_inputs, tmp_path)
+def test_each_first_stage_has_a_sample_of_its_own_and_bm25_retrieves_once(toy_inputs, tmp_path):
+    found = made("retrieval", toy_inputs, tmp_path, (), 'hows=["random", "bm25", "dsir"]')
     draws = {cell.row: [cell.costs["stage 1"][seed][0] for seed in (0, 1)] for cell in found.cells}
-    assert [job.settings["recipe"]["seed"] for job in draws["random"]] == [0, 1]
-    assert len({job.name for job in draws["random"]}) == 2
+    for row, how in (("random", "random"), ("DSIR", "dsir")):
+        recipes = [job.settings["recipe"] for job in draws[row]]
+        assert [(recipe["how"], recipe["seed"]) for recipe in recipes] == [(how, 0), (how, 1)]
+        assert len({job.name for job in draws[row]}) == 2
     assert len({job.name for job in draws["BM25"]}) == 1
 
 
@@ -122,9 +136,13 @@ def two_tasks(toy_inputs, models, tmp_path_factory) -> tuple[Path, Outcome]:
     (place / "second.jsonl").write_text("".join(rows[: len(rows) * 3 // 4]), encoding="utf-8")
     second = replace(labelled, train=place / "second.jsonl")
     recipe = settings.override(
-        TlmStudyRecipe(), ["vary=scale", *SMALL, "tlm.plan.steps=4", "tlm.k=3", "model_flops=1e15"]
+        TlmStudyRecipe(),
+        ["vary=scale", *SMALL, "tlm.plan.steps=4", "tlm.k=3", "model_flops=1e15"],
     )
-    found = design(replace(recipe, tasks=(second,)), Inputs(place / "run", task=labelled, raw=raw, models=models[:1]))
+    found = design(
+        replace(recipe, tasks=(second,), rivals=models[1:], rival_flops=(2e15,)),
+        Inputs(place / "run", task=labelled, raw=raw, models=models[:1]),
+    )
     return place / "run", run(replace(found, study="tlm"), place / "run")
 
 
@@ -134,7 +152,7 @@ def test_several_tasks_are_tested_and_each_row_has_its_mean(two_tasks):
     assert outcome.split == "test"
     columns = list(dict.fromkeys(result.column for result in outcome.results))
     assert len(columns) == 2
-    for row in ("model", "TLM"):
+    for row in ("model", "two", "TLM"):
         scores = [outcome.interval(("", row, column)).mean for column in columns]
         assert outcome.interval(("", row, AVERAGE)).mean == pytest.approx(sum(scores) / 2)
     assert {each.key[2] for each in outcome.against} == {*columns, AVERAGE}
@@ -148,7 +166,15 @@ def test_figure_1_has_each_rows_mean_at_its_flop(two_tasks):
     costs = [files.read_json(path)["paper_flops"] for path in out.glob("jobs/stage-1-*-seed-0-*/joint.json")]
     assert len(costs) == 2
     assert points["TLM"][1] == pytest.approx(sum(costs) / 2)
-    assert points["model"][1] == 1e15
+    assert (points["model"][1], points["two"][1]) == (1e15, 2e15)
+    [table, *_] = matrix(outcome)
+    facts = {row: [result.facts for result in outcome.results if result.row == row] for row in points}
+    assert table.columns == ("", "parameters", "data", "score", "FLOP", "of the most")
+    for row, parameters, data, *_ in table.rows:
+        assert parameters == si(fmean(each["parameters"] for each in facts[row]))
+        assert data == (si(fmean(each["data, characters"] for each in facts[row])) if row == "TLM" else "-")
+    retrieved = [Corpus(path) for path in out.glob("jobs/retrieve-*/corpus")]
+    assert {each["data, characters"] for each in facts["TLM"]} == {corpus.characters for corpus in retrieved}
     assert {row: score.mean for row, (score, _) in points.items()} == {
         row: outcome.interval(("", row, AVERAGE)).mean for row in points
     }
@@ -180,6 +206,12 @@ def test_scales_train_with_the_recipes_and_retrieve_their_k():
     ]
 
 
+def test_at_a_scale_helpfulness_is_asked_for_by_keywords_as_in_the_paper():
+    recipe = settings.override(TlmStudyRecipe(), ["vary=k", 'scales=["small"]'])
+    queries = {name: {row.retrieval.queries for row in variants(recipe, None, name)} for name in ("Helpfulness", "RCT")}
+    assert queries == {"Helpfulness": {"keywords"}, "RCT": {"text"}}
+
+
 @pytest.mark.parametrize("vary", ["retrieval", "k", "rho_1", "rho_2", "stages", "model", "search"])
 def test_at_a_scale_all_that_is_not_varied_is_as_in_the_paper(vary):
     recipe = settings.override(TlmStudyRecipe(), [f"vary={vary}", 'scales=["medium"]', "retrieval.b=0.5"])
@@ -199,6 +231,10 @@ def test_at_a_scale_all_that_is_not_varied_is_as_in_the_paper(vary):
 def test_what_only_scale_reads_is_refused_elsewhere():
     with pytest.raises(ValueError, match="model_flops is read by vary=scale alone"):
         settings.override(TlmStudyRecipe(), ["vary=k", "model_flops=1e21"])
+    with pytest.raises(ValueError, match=r"rivals = \['a-model'\] are read by vary=scale alone"):
+        settings.override(TlmStudyRecipe(), ["vary=k", 'rivals=["a-model"]'])
+    with pytest.raises(ValueError, match=r"rival_flops = \[1e\+21\]: the rivals are 0"):
+        settings.override(TlmStudyRecipe(), ["vary=scale", "rival_flops=[1e21]"])
     with pytest.raises(ValueError, match="leave tlm"):
         settings.override(TlmStudyRecipe(), ["vary=k", 'scales=["small"]', "tlm.layers=4"])
     with pytest.raises(ValueError, match="vary=k has one scale"):

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -154,15 +155,25 @@ def check_adaptations(parameters: Mapping[str, Any]) -> None:
 
 
 def check_study(study: Study, parameters: Mapping[str, Any]) -> None:
-    """Raises ValueError for files, datasets and models that are not there, and for what the study needs besides."""
+    """Raises ValueError for files and models that are not there, and for what the study needs besides.
+
+    Of several datasets some may be absent: the study reports these and runs the others.
+    """
+    from acclimate.reading.datasets.catalogue import AbsentError
+
     data = parameters["data"]
     if LISTED in parameters:
         models, _ = apart(parameters[LISTED])
         check_models(models)
         if not models:
             raise ValueError("no model given: name one or more, directories or hub ids")
+    recipe = check_settings(f"study {study.name}", parameters)
     if "task" in parameters:
-        check_files(parameters)
+        try:
+            check_files(parameters)
+        except AbsentError:
+            if not getattr(recipe, "tasks", ()):
+                raise
     elif data is not None and not data.is_dir():
         raise ValueError(f"--data {data}: there is no such folder")
     for path in (parameters.get("corpus"), parameters.get("general")):
@@ -173,17 +184,18 @@ def check_study(study: Study, parameters: Mapping[str, Any]) -> None:
             raise ValueError(f"the study '{study.name}' {NEEDED[name]}")
     if "task" in parameters and parameters["model"] is None and parameters["general"] is None:
         raise ValueError(f"the study '{study.name}' {NEEDED['general']}")
-    _check_datasets(check_settings(f"study {study.name}", parameters), data)
+    _check_datasets(recipe, data)
 
 
 def _check_datasets(recipe: Any, data: Path | None) -> None:
-    """Raises ValueError for datasets and texts of a study's settings that are not there. data: a benchmark's folder."""
+    """Raises ValueError for files and texts of a study's settings that are not there. data: a benchmark's folder."""
+    from acclimate.reading.datasets.catalogue import AbsentError
+
     if data is None and getattr(recipe, "datasets", None) == ():
         raise ValueError("no datasets given: add --data DIR, a folder of datasets, or datasets=[...] that names files")
-    for dataset in getattr(recipe, "datasets", ()):
-        _check_dataset(dataset, data)
-    for task in getattr(recipe, "tasks", ()):
-        _check_dataset(task, data)
+    for named in (*getattr(recipe, "datasets", ()), *getattr(recipe, "tasks", ())):
+        with suppress(AbsentError):  # the study reports it
+            _check_dataset(named, data)
     for corpus in getattr(recipe, "corpora", ()):
         check_raw_text(Path(corpus))
     if first := getattr(recipe, "first", ""):

@@ -160,8 +160,8 @@ def retrieve(
     separated: options.SeparatedOption = "line",
     k: Annotated[int | None, typer.Option("--k", help="Documents for each query, 1 to 10,000 (50).")] = None,
     how: Annotated[
-        Literal["bm25", "random"] | None,
-        typer.Option("--how", help="random: as many documents as BM25 finds, sampled."),
+        Literal["bm25", "random", "dsir"] | None,
+        typer.Option("--how", help="random, dsir: as many documents as BM25 finds, sampled."),
     ] = None,
     queries: Annotated[
         Literal["text", "keywords"] | None, typer.Option("--queries", help="Whole texts, or the keywords of long ones.")

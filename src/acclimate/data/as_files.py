@@ -242,18 +242,19 @@ def dicts_of(held: Any) -> Iterator[Mapping[str, Any]]:
 
 def is_hub_id(held: str | Path) -> bool:
     """Return True if the text has the form of a dataset of the hub and names nothing here."""
-    from acclimate.data.hub import parsed
+    from acclimate.data.hub import CSV, parsed
 
-    return not Path(held).expanduser().exists() and parsed(str(held)) is not None
+    name = str(held)
+    return not Path(held).expanduser().exists() and (CSV.fullmatch(name) is not None or parsed(name) is not None)
 
 
 def source_of(held: Any, choice: HubChoice) -> Source | None:
     """Return the splits of what the user holds; None if it is the path of a file, or is to be read as one."""
     if isinstance(held, str | Path):
         if is_hub_id(held):
-            from acclimate.data.hub import hub_source
+            from acclimate.data.hub import csv_source, hub_source
 
-            return hub_source(str(held), config=choice.config, revision=choice.revision)
+            return csv_source(str(held)) or hub_source(str(held), config=choice.config, revision=choice.revision)
         return _open_folder(Path(held).expanduser())
     if isinstance(held, tuple) and len(held) == len(SPLITS) and not isinstance(held[0], Mapping):
         held = {split: part for split, part in zip(SPLITS, held, strict=True) if part is not None}

@@ -3,6 +3,8 @@ made of it in the branch CONVERTED.
 
 A dataset is written as `datasets` users know it: `owner/name`, with a config and a commit or branch where needed, as
 options or in the name: `owner/name:config@revision`. `hf://datasets/...` before it makes clear that no file is meant.
+With this prefix a CSV file of the repository may follow, `hf://datasets/owner/name/file.csv`, such as the retrieved
+text that TLM's authors published beside their tasks.
 The hub is asked through huggingface_hub alone, so HF_ENDPOINT, HF_TOKEN, HF_HOME and HF_HUB_OFFLINE hold. What the hub
 said of a dataset is kept in the cache, so that a run can go on without a network.
 
@@ -31,6 +33,7 @@ from acclimate.text.untrusted import INPUTS, printable
 
 PREFIX = re.compile(r"hf:/{1,2}(datasets/)?")
 NAME = re.compile(r"(?P<repo>\w[\w.-]*(/\w[\w.-]*)?)(:(?P<config>[\w.+-]+))?(@(?P<revision>[\w./+-]+))?")
+CSV = re.compile(r"hf:/{1,2}datasets/(?P<repo>[\w.-]+/[\w.-]+?)(@(?P<revision>[\w.+-]+))?/(?P<path>\w[\w./-]*\.csv)")
 CONVERTED = "refs/convert/parquet"  # branch in which the hub writes Parquet files of what a repository holds
 # seconds for which the hub is not asked again what a dataset has: a command checks the dataset, then reads it
 FRESH = 60.0
@@ -88,6 +91,48 @@ def parsed(text: str) -> HubName | None:
     if not prefix and ("/" not in repo or FILE_ENDINGS.search(repo) or Path(repo).parent.is_dir()):
         return None
     return HubName(repo, match["config"] or "", match["revision"] or "")
+
+
+def csv_source(text: str) -> Source | None:
+    """Return the rows of a CSV file of a dataset's repository, which is downloaded when they are read; None if the text
+    names none.
+
+    Raises ValueError, with the way out, if the hub cannot be reached, and if the repository does not have the file.
+    """
+    from huggingface_hub import HfApi
+
+    match = CSV.fullmatch(text)
+    if match is None:
+        return None
+    repo, path = match["repo"], match["path"]
+    with hub_errors(repo, "dataset", revision=match["revision"] or "", way_out=WAY_OUT):
+        info = HfApi().dataset_info(repo, revision=match["revision"], timeout=PATIENCE)
+    listed = [sibling.rfilename for sibling in info.siblings or () if sibling.rfilename.endswith(".csv")]
+    if path not in listed:
+        raise ValueError(f"{repo}: has no file {path}. Its CSV files: {', '.join(sorted(listed)) or 'none'}")
+    commit = _commit(repo, info)
+    facts = {"dataset": repo, "file": path, "commit": commit}
+    return Source(
+        Path(path).stem, f"the hub's file {repo}/{path}", {"train": partial(_csv_rows, repo, commit, path)}, facts
+    )
+
+
+def _csv_rows(repo: str, commit: str, path: str) -> Table:
+    """Return the rows of a CSV file, which is downloaded unless the hub's cache has it."""
+    from huggingface_hub import hf_hub_download
+    from pyarrow import csv
+
+    with hub_errors(repo, "dataset", way_out=WAY_OUT):
+        local = hf_hub_download(repo, path, repo_type="dataset", revision=commit)
+    parse = csv.ParseOptions(newlines_in_values=True)
+
+    def batches(columns: Sequence[str]) -> Iterator[Any]:
+        options = csv.ConvertOptions(include_columns=[*columns])
+        with csv.open_csv(local, parse_options=parse, convert_options=options) as reader:
+            yield from reader
+
+    with csv.open_csv(local, parse_options=parse) as reader:
+        return Table(reader.schema, batches)
 
 
 def hub_source(text: str, *, config: str = "", revision: str = "") -> Source:

@@ -11,7 +11,7 @@ The folder `out` holds these files; those that exist already are kept:
     selection/       the documents' numbers in the corpus, and which query retrieved which (text/bm25/selection.py)
     corpus/          the documents themselves, best first: an ordinary corpus, ids and sources as they were
     facts.json, report.txt
-    bm25/            with how="random": the selection whose size the random one has
+    bm25/            with how="random" or "dsir": the selection whose size the sample has
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ from acclimate.data.retrieved import (
 )
 from acclimate.reading.labelled import LabelledFiles, read_files
 from acclimate.reports.page import WIDTH
+from acclimate.text.bm25.dsir import log_weights
 from acclimate.text.bm25.index import MOST
 from acclimate.text.bm25.selection import Query, Selection, open_selection, sample_like, select
 from acclimate.text.bm25.shards import ShardedIndex, build_shards
@@ -61,8 +62,9 @@ class RetrieveRecipe:
 
     k: Annotated[int, Range(least=1, most=MOST, why=f"a query retrieves 1 to {MOST:,} documents")] = 50
     """Documents to retrieve for each query, 1 to 10,000; those of all queries together are kept, each once."""
-    how: Literal["bm25", "random"] = "bm25"
-    """"random" samples as many documents as BM25 retrieves, without regard to the queries."""
+    how: Literal["bm25", "random", "dsir"] = "bm25"
+    """"random" and "dsir" sample as many documents as BM25 retrieves: without regard to the queries, or by DSIR's
+    weights, so that the words of the sample are distributed like those of the queries."""
     queries: Literal["text", "keywords"] = "text"
     """What is searched for: whole texts, or the keywords that RAKE finds in them."""
     phrases: Annotated[int, Range(least=1)] = PHRASES  # most keywords of a query
@@ -350,7 +352,7 @@ def _selected(
     mask: np.ndarray,
     watch: Watch,
 ) -> Selection:
-    """Return what the queries retrieve, or as many documents at random. mask: True for documents to leave out."""
+    """Return what the queries retrieve, or a sample of as many documents. mask: True for documents to leave out."""
 
     def alike(documents: np.ndarray) -> np.ndarray:
         return repeats([document.text for document in corpus.take(documents.tolist())], near=recipe.near)
@@ -363,7 +365,12 @@ def _selected(
     if recipe.how == "bm25":
         return selection
     if not (out / SELECTION / files.MANIFEST).exists():
-        sample_like(selection, len(corpus), out / SELECTION, seed=recipe.seed, left_out=mask, dropping=dropping)
+        weights = None
+        if recipe.how == "dsir":
+            texts = (text for _, text in queries)
+            weights = log_weights(texts, corpus, analyzer=recipe.analyzer, left_out=mask, watch=watch)
+        options: dict[str, Any] = {"seed": recipe.seed, "left_out": mask, "dropping": dropping}
+        sample_like(selection, len(corpus), out / SELECTION, log_weights=weights, **options)
     return open_selection(out / SELECTION)
 
 

@@ -82,11 +82,11 @@ def describe_documents(selection: Selection, corpus: Corpus, watch: Watch) -> di
 
 
 def examples_of_selection(selection: Selection, corpus: Corpus, index: Index | ShardedIndex) -> list[dict[str, Any]]:
-    """Return the best document of a few queries with their shared words, or the first documents of a random selection.
+    """Return the best document of a few queries with their shared words, or the first documents of a sample.
 
     corpus  the searched corpus
     """
-    if selection.how == "random":
+    if selection.how != "bm25":
         first = selection.documents[:EXAMPLES]
         passages = zip(first.tolist(), selection.ranks[:EXAMPLES].tolist(), corpus.take(first), strict=True)
         return [_example_document(document.id, document.source, document.text, rank) for _, rank, document in passages]
@@ -128,11 +128,11 @@ class DocumentShown:
 
 
 def shown_queries(selection: Selection, corpus: Corpus, index: Index | ShardedIndex) -> list[QueryShown]:
-    """Return a few queries with their best documents in full; nothing for a random selection.
+    """Return a few queries with their best documents in full; nothing for a sample.
 
     corpus  the searched corpus
     """
-    if selection.how == "random":
+    if selection.how != "bm25":
         return []
     with_hits = np.flatnonzero(selection.counts())
     queries = []
@@ -165,8 +165,9 @@ def _title(facts: Mapping[str, Any]) -> str:
     part = (
         f"{amount(selection['documents'], 'document')} of {whole:,} ({of_all}, {selection['characters']:,} characters)"
     )
-    if facts["recipe"]["how"] == "random":
-        return f"Sampled at random: {part}, as many as BM25 retrieves with K = {facts['recipe']['k']:,}"
+    if facts["recipe"]["how"] != "bm25":
+        sampled = "at random" if facts["recipe"]["how"] == "random" else "by DSIR's weights"
+        return f"Sampled {sampled}: {part}, as many as BM25 retrieves with K = {facts['recipe']['k']:,}"
     return f"Retrieved: {part}, K = {facts['recipe']['k']:,}"
 
 

@@ -43,6 +43,7 @@ Deviations
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -62,6 +63,7 @@ from acclimate.methods.recipes.dga import Anchor, DgaRecipe, Knowledge, MaskRead
 from acclimate.models.encoder import load_masked_language_model, training_flops
 from acclimate.models.families import GatedPart
 from acclimate.models.gates import gate_shape, gated, heads_moved, masked_weights, output_columns, scale_gradients
+from acclimate.text.rows import masked_segments
 from acclimate.text.streams import evaluation_batches
 from acclimate.training.checkpoint import BEFORE
 from acclimate.training.objective import VIEWS, MaskedLanguageLoss
@@ -256,12 +258,16 @@ def _importance(recipe: DgaRecipe, start: RunStart, out: Path, watch: Watch) -> 
                 part: random_importance(gate_shape(start.model, part), recipe.plan.seed) for part in recipe.parts
             }
         else:
+            sequences = recipe.subset
+            if recipe.subset_tokens:
+                mean = masked_segments(start.tokens, longest=recipe.max_tokens, whole_words=True).mean_tokens
+                sequences = math.ceil(recipe.subset_tokens / mean)
             batches = evaluation_batches(
                 start.tokens,
                 batch=BATCH,
                 longest=recipe.max_tokens,
                 seed=recipe.plan.seed,
-                segments_at_most=recipe.subset,
+                segments_at_most=sequences,
             )
             followed = counted(batches, watch, "importance", total=len(batches), unit="batches", every=10)
             begun = time.monotonic()

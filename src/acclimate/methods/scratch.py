@@ -26,7 +26,8 @@ Deviations
   Documents of fewer than 128 words are kept unless `least_words` is 128; the paper leaves them out.
   No next-sentence prediction unless `next_sentence` is set; the paper keeps it only to compare with earlier models.
   Whole words are those of the text, not of BERT's tokenizer. A learnt vocabulary keeps the 1,000 most frequent
-  characters. BERT cuts 10% of its rows shorter at random; here no row is.
+  characters, and joins WordPiece's most frequent pairs of pieces, as the library `tokenizers` does; the original scores
+  pairs by likelihood. BERT cuts 10% of its rows shorter at random; here no row is.
 """
 
 from __future__ import annotations

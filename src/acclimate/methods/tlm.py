@@ -28,6 +28,8 @@ Deviations
   only, whose squared gradients stay in Adam's denominator.
   Documents longer than `max_tokens` are cut into several sequences; the released code drops all but the first.
   Gradients are clipped at 1 by default; the released code does not clip, and the recipes state clip = 0.
+  Stage 2's classifier is that of transformers for the family, BERT's pooler and a linear layer; the released code has a
+  new Linear-GELU-Linear there too (finetune.sh: `--reset_cls`).
   The released code updates after its first micro-batch, and never loads the optimiser that it saves. Neither is here.
 """
 

@@ -87,6 +87,7 @@ def sections(outcome: Outcome) -> list[Section]:
     """Return the tables that every study and race has: scores, comparisons, seeds, costs, facts, data."""
     models = dict.fromkeys(result.model for result in outcome.results)
     tables = [] if outcome.only_probed else [_scores(outcome, model) for model in models]
+    tables += [] if outcome.only_probed else [table for model in models for table in _deviations(outcome, model)]
     tables.append(_losses(outcome))
     tables.append(_probes(outcome))
     tables += [_means(outcome, model) for model in dict.fromkeys(mean.key[0] for mean in outcome.means if mean.shown)]
@@ -136,6 +137,42 @@ def _scores(outcome: Outcome, model: str) -> Section:
     where = "by cross-validation" if outcome.folds else f"on {outcome.split}"
     title = f"{f'{model}: s' if model else 'S'}cores {where}"
     return Section(title, ("", *heads), tuple(body), tuple(lines), looks=looks)
+
+
+def _deviations(outcome: Outcome, model: str) -> list[Section]:
+    """Return mean ± standard deviation over seeds of a study of several tasks, by each metric of each task, as papers
+    print them, ACROSS rows of the study to a table. With one task deviations stand beside its scores.
+    """
+    results = {result.key: result for result in _shown(outcome) if result.model == model}
+    if not _several(outcome):
+        return []
+    metrics = {
+        (result.column, metric): name for result in results.values() for metric, name in _metrics(result).items()
+    }
+    rows = list(dict.fromkeys(row for _, row, _ in results))
+    seed = _runs(outcome)
+    line = f"Points: the mean over {seed}s ± the standard deviation over {seed}s, by each metric."
+    sections = []
+    for at in range(0, len(rows), ACROSS):
+        part = rows[at : at + ACROSS]
+        lines = tuple(
+            (
+                f"{column} ({metric_text(name)})",
+                *(_mean_and_deviation(outcome, (model, row, column), metric) for row in part),
+            )
+            for (column, metric), name in metrics.items()
+        )
+        title = f"{model}: m" if model else "M"
+        title += "eans and deviations" + (f", {at + 1} to {at + len(part)}" if len(rows) > ACROSS else "")
+        sections.append(Section(title, ("", *part), lines, () if at else (line,)))
+    return sections
+
+
+def _mean_and_deviation(outcome: Outcome, key: Key, metric: str) -> TableCell:
+    estimate, spread = outcome.interval(key, metric), _deviation(outcome, key, metric)
+    if estimate is None:
+        return TableCell("failed" if key in outcome.failed else "-")
+    return TableCell(points(estimate.mean) + ("" if spread is None else f" ± {points(spread)}"), estimate.mean)
 
 
 def _losses(outcome: Outcome) -> Section:

@@ -68,12 +68,12 @@ def published(name: str, folder: Path) -> Labelled:
     dataset, form = check_published(name, folder)
     task = dataset.task(form.name)
     splits = {split: tuple(task.read(folder, split)) for split in SPLITS}
-    notes = [f"{dataset.name} is read from {folder / dataset.folder} in the form '{form.name}'."]
+    notes = [f"{dataset.name} is read from {dataset.place(folder)} in the form '{form.name}'."]
     notes += [form.note] if form.note else []
     odd = [count for count in counts_of_dataset(dataset, form, folder, splits) if count.verdict == "wrong"]
     cautions = [
         f"{count.split} has {count.found:,} {count.counted}, where the paper has {count.stated:,}: the files in "
-        f"{named(folder / dataset.folder)} are not those of {dataset.name}, so scores cannot be compared with the "
+        f"{named(dataset.place(folder))} are not those of {dataset.name}, so scores cannot be compared with the "
         "paper's."
         for count in odd
     ]
@@ -98,7 +98,7 @@ def published(name: str, folder: Path) -> Labelled:
 def check_published(name: str, folder: Path) -> tuple[Dataset, Form]:
     """Return the dataset and its form in the folder, without reading rows.
 
-    Raises ValueError if there is no such folder or dataset, or its files are missing.
+    Raises ValueError if there is no such folder or dataset, and AbsentError if its files are missing.
     """
     if not folder.is_dir():
         raise ValueError(f"{option('data', str(folder))}: there is no such folder")
@@ -135,7 +135,7 @@ def count_catalogue(catalogue: str, folder: Path, *, watch: Watch = unwatched) -
     Raises ValueError if there is no such catalogue or folder, or the folder has none of the datasets.
     """
     datasets, table = datasets_of(catalogue), CATALOGUES[catalogue][0]
-    if not any((folder / dataset.folder).is_dir() for dataset in datasets):
+    if not any(dataset.place(folder).is_dir() for dataset in datasets):
         folders = sorted({row.folder for row in datasets})
         fills = any(row.catalogue for row in datasets)
         way_out = f"; acclimate data fetch {catalogue} --to DIR fills one" if fills else ""
@@ -186,7 +186,7 @@ def counts_of_dataset(
     counts = []
     sizes = {split: size_of(examples, dataset.counted) for split, examples in splits.items()}
     if form.undivided is not None:
-        rows = form.undivided(folder / dataset.folder)
+        rows = form.undivided(dataset.place(folder))
         sizes["train"] = size_of((row for row in rows if isinstance(row, Example)), dataset.counted)
     elif "dev" not in dataset.sizes:
         sizes["train"] += sizes["dev"]

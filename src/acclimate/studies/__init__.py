@@ -38,6 +38,7 @@ class Study:
     needs   options that have to be given: model, corpus, general, data
     matrix  True if tables that only it has come first: its file has `matrix`, which makes them of the outcome
     drawn   True if it has figures: its file has `figures`, which makes them of the outcome
+    submits True if its test predictions are written too, in the form of a leaderboard (studies/blurb_submission.py)
     """
 
     name: str
@@ -47,6 +48,7 @@ class Study:
     needs: tuple[str, ...] = ()
     matrix: bool = False
     drawn: bool = False
+    submits: bool = False
 
     @property
     def recipe(self) -> type[Any]:
@@ -108,7 +110,9 @@ STUDIES: Mapping[str, Study] = {
             "models",
             matrix=True,
         ),
-        Study("blurb", "all of the BLURB benchmark", "Gu et al. (2021), Tables 3 and 6", "models", ("data",)),
+        Study(
+            "blurb", "all of the BLURB benchmark", "Gu et al. (2021), Tables 3 and 6", "models", ("data",), submits=True
+        ),
         Study(
             "pubmedbert",
             "vocabulary, masking, start and texts of pretraining",
@@ -154,6 +158,7 @@ def dry_run_study(study: Study, recipe: Any, inputs: Inputs, out: Path) -> DryRu
 
 def write_tables(outcome: Outcome, out: Path) -> str:
     """Write text, CSV and page of a study or race from its outcome, and return the text."""
+    from acclimate.core import files, ranks
     from acclimate.races import report, tables
     from acclimate.races.outcome import LEARNING_CURVE
 
@@ -171,6 +176,12 @@ def write_tables(outcome: Outcome, out: Path) -> str:
     study = STUDIES.get(outcome.study)
     if study is None:
         return tables.write(outcome, out)
+    if study.submits and ranks.is_first():
+        from acclimate.studies.blurb_submission import submissions
+
+        for path, document in submissions(outcome).items():
+            (out / path).parent.mkdir(parents=True, exist_ok=True)
+            files.write_json(out / path, document)
     return tables.write(outcome, out, study.sections, study.figures)
 
 

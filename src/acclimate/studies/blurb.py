@@ -86,7 +86,7 @@ RECIPE = BlurbRecipe
 def design(recipe: BlurbRecipe, inputs: Inputs) -> Design:
     """Return the study.
 
-    Raises ValueError where a named dataset is missing, where all are, and where a model cannot read texts as long as
+    Raises ValueError where all datasets are missing, and where a model cannot read texts as long as
     the datasets'.
     """
     models = models_of(inputs.models)

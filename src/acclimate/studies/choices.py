@@ -12,6 +12,8 @@ Readings
   All variants have the same rate, batch and epochs: the paper does not say that each variant was searched. A score on
   dev is the best of several looks at dev, so it is a little too high, for all variants alike.
   In IO, entities of one type that touch each other become one entity, and are scored so against the given tags.
+  Layers are compared without BERT's pooler (`pooling` is "first"), because an LSTM reads the states of all tokens.
+  `study blurb`, Table 6, has the pooler, so the linear layer of Table 10 is another head than that of Table 6.
   The paper does not say whether the tokenizer kept dummies and markers whole: with `special` it does, for all variants.
 """
 
@@ -195,7 +197,7 @@ class Reading:
 def design(recipe: ChoicesRecipe, inputs: Inputs) -> Design:
     """Return the study.
 
-    Raises ValueError where a named dataset is missing or the variants do not differ on it, where no dataset is left,
+    Raises ValueError where the variants do not differ on a named dataset, where no dataset is left,
     and where a model cannot read texts as long as the datasets'.
     """
     models = models_of(inputs.models)

@@ -17,9 +17,9 @@ from acclimate.data.leaks import Sealed, found_in_rows
 from acclimate.methods.recipes.finetune import PAPERS, FinetuneRecipe, without_idle_settings
 from acclimate.races.compare import Mean
 from acclimate.reading.datasets import blurb
-from acclimate.reading.datasets.catalogue import Dataset, Form, dataset_named
+from acclimate.reading.datasets.catalogue import AbsentError, Dataset, Form, dataset_named
 from acclimate.reading.labelled import Labelled, LabelledFiles, fewer, name_of
-from acclimate.reading.published import CATALOGUES
+from acclimate.reading.published import CATALOGUES, check_published
 from acclimate.tasks.prepared import Prepared, prepare
 from acclimate.tasks.task import Kind, Task, sampled
 
@@ -46,14 +46,16 @@ class Limits(Protocol):
     def max_tokens(self) -> int: ...
 
 
-def inputs_by_task(inputs: Inputs, further: Sequence[str | LabelledFiles], corpora: Sequence[str] = ()) -> list[Inputs]:
-    """Return the inputs of each task of a study: those that are given, and those of its further tasks, each of which
-    has a folder of its own in the directory of the study.
+def inputs_by_task(
+    inputs: Inputs, further: Sequence[str | LabelledFiles], corpora: Sequence[str] = ()
+) -> tuple[dict[int, Inputs], dict[str, str]]:
+    """Return number -> the inputs of each task of a study: those that are given, and those of its further tasks, each
+    of which has a folder of its own in the directory of the study; and dataset -> why it is left out.
 
     further  labelled files, or names of datasets in the folder `inputs.data`
     corpora  raw text of the domain of each further task; none: that of `inputs`
 
-    Raises ValueError where not every further task has a corpus.
+    Raises ValueError where not every further task has a corpus, and where no task is left.
     """
     if corpora and len(corpora) != len(further):
         raise ValueError(
@@ -71,7 +73,19 @@ def inputs_by_task(inputs: Inputs, further: Sequence[str | LabelledFiles], corpo
         task_inputs.append(
             replace(inputs, out=out, task=task, raw=raw, data=None if task.train.is_file() else inputs.data)
         )
-    return task_inputs
+    by_number: dict[int, Inputs] = {}
+    absent: dict[str, str] = {}
+    for number, one in enumerate(task_inputs):
+        assert one.task is not None
+        try:
+            if one.data is not None:
+                check_published(str(one.task.train), one.data)
+            by_number[number] = one
+        except AbsentError as error:
+            absent[str(one.task.train)] = str(error)
+    if not by_number:
+        raise ValueError(next(iter(absent.values())))
+    return by_number, absent
 
 
 def check_distinct(names: Sequence[str]) -> None:
@@ -93,6 +107,30 @@ def means_over_tasks(rows: Sequence[str], tasks: Sequence[str], name: str) -> tu
     return tuple(Mean(("", row, name), tuple((("", row, task),) for task in tasks), weights) for row in rows)
 
 
+def with_dev_rows(labelled: Labelled) -> Labelled:
+    """Return the task whose training rows include those of its dev set, if that was drawn from train.
+
+    It is for studies that choose nothing on dev. Scores on dev are then of training rows.
+    """
+    published = _published(labelled)
+    if not ("dev" in labelled.divided if published is None else "dev" not in published.sizes):
+        return labelled
+    train, dev = labelled.splits["train"], labelled.splits["dev"]
+    again = [replace(row, id=f"dev/{row.id}", group=row.group and f"dev/{row.group}") for row in dev]
+    note = f"All {len(train) + len(dev):,} rows train, the {len(dev):,} of dev too: scores on dev are of training rows."
+    splits: dict[Split, tuple[Example, ...]] = {**labelled.splits, "train": (*train, *dev), "dev": tuple(again)}
+    return replace(labelled, splits=splits, notes=(*labelled.notes, note))
+
+
+def check_all_rows(*, all_rows: bool, **stages: FinetuneRecipe) -> None:
+    """Raises ValueError if `all_rows` would train on the rows that choose a model. stages: settings of fine-tunings"""
+    for name, stage in stages.items():
+        if all_rows and stage.choose != "last":
+            raise ValueError(
+                f"all_rows=true trains on dev, and {name}.choose = 'best' chooses on it. Set {name}.choose=last"
+            )
+
+
 def check_data(data: Path | None, named: Sequence[str | LabelledFiles]) -> None:
     """Raises ValueError where `data` is no folder, and where neither it nor the setting `datasets` is given."""
     if data is None and not named:
@@ -104,18 +142,21 @@ def check_data(data: Path | None, named: Sequence[str | LabelledFiles]) -> None:
 def read_datasets(
     named: Sequence[str | LabelledFiles], usual: Sequence[Dataset], data: Path | None, limits: Limits
 ) -> tuple[list[tuple[Labelled, str]], dict[str, str]]:
-    """Return the datasets, each with its type; and dataset -> why it is left out.
+    """Return the datasets, each with its type; and dataset -> why it is left out: its files are not in `data`.
 
-    named  files, or datasets in the folder `data`; none: those of `usual` whose files are in `data`
+    named  files, or datasets in the folder `data`; none: `usual`
 
     Raises ValueError where neither names a dataset, where `data` is no folder, and as `read_dataset` does.
     """
     check_data(data, named)
-    names, absent = [*named], dict[str, str]()
-    if data is not None and not named:
-        forms, absent = there((), usual, usual, lambda dataset: dataset.form_in(data))
-        names = [dataset.name for dataset, _ in forms]
-    return [labelled(name, data, limits) for name in names], absent
+    read: list[tuple[Labelled, str]] = []
+    absent: dict[str, str] = {}
+    for name in named or [dataset.name for dataset in usual]:
+        try:
+            read.append(labelled(name, data, limits))
+        except AbsentError as error:
+            absent[name_of(name)] = str(error)
+    return read, absent
 
 
 def labelled(named: str | LabelledFiles, data: Path | None, limits: Limits) -> tuple[Labelled, str]:
@@ -124,10 +165,16 @@ def labelled(named: str | LabelledFiles, data: Path | None, limits: Limits) -> t
     unlimited = not dataset.source and dataset.max_tokens == LabelledFiles(train=Path()).max_tokens
     longest = limits.max_tokens or dataset.max_tokens
     dataset = replace(dataset, max_tokens=longest if unlimited else min(dataset.max_tokens, longest))
+    published = _published(dataset)
+    return fewer(dataset, limits.rows, limits.rows_seed), TYPES[dataset.kind] if published is None else published.type
+
+
+def _published(dataset: Labelled) -> Dataset | None:
+    """Return the entry of a catalogue that was read; None if it was a file."""
+    if not dataset.source:
+        return None
     name = dataset.name.partition(",")[0].lower()
-    known = [entry for _, datasets in CATALOGUES.values() for entry in datasets]
-    types = [entry.type for entry in known if entry.name.lower() == name and dataset.source]
-    return fewer(dataset, limits.rows, limits.rows_seed), (types or [TYPES[dataset.kind]])[0]
+    return next((entry for _, entries in CATALOGUES.values() for entry in entries if entry.name.lower() == name), None)
 
 
 def there(
@@ -135,19 +182,17 @@ def there(
 ) -> tuple[list[tuple[Dataset, Place]], dict[str, str]]:
     """Return the datasets that are there, each with what `find` returns for it; and dataset -> why it is not there.
 
-    names  the datasets that settings name, which must be there; none: `usual`, of which any may be missing
+    names  the datasets that settings name; none: `usual`
     known  the datasets among which names are looked up
 
-    Raises ValueError where a named dataset is not there.
+    Raises ValueError for a name that no dataset has.
     """
     pairs: list[tuple[Dataset, Place]] = []
     absent: dict[str, str] = {}
     for dataset in [dataset_named(name, known) for name in names] or usual:
         try:
             pairs.append((dataset, find(dataset)))
-        except ValueError as error:
-            if names:
-                raise
+        except AbsentError as error:
             absent[dataset.name] = str(error)
     return pairs, absent
 
@@ -155,7 +200,7 @@ def there(
 def form_of(dataset: Dataset, data: Path, encoding: str = "") -> Form:
     """Return the form in which the dataset is read: with this encoding, or the first whose files are there.
 
-    Raises ValueError where the files are not there.
+    Raises AbsentError where the files are not there.
     """
     forms = [form for form in dataset.forms if form.name == encoding]
     if len(dataset.forms) == 1 or not forms:

@@ -57,7 +57,7 @@ from acclimate.reading.labelled import Labelled, LabelledFiles, fewer
 from acclimate.reading.published import read_task
 from acclimate.reports.page import amount
 from acclimate.reports.table import UNTOUCHED
-from acclimate.studies.datasets import check_distinct, inputs_by_task, means_over_tasks
+from acclimate.studies.datasets import check_all_rows, check_distinct, inputs_by_task, means_over_tasks, with_dev_rows
 from acclimate.tasks.metrics import METRICS, reported_with
 from acclimate.tasks.task import Metric
 from acclimate.training.plan import Plan
@@ -100,7 +100,7 @@ ADAPTED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 # contestants of Table 3 -> settings that they do not read
 UNREAD: Mapping[str, tuple[str, ...]] = {
     "DGA (w/o contrast)": ("temperature", "anchor", "knowledge"),
-    "DGA (random mask)": ("subset",),
+    "DGA (random mask)": ("subset", "subset_tokens"),
 }
 SHARED = tuple(field.name for field in fields(DomainRecipe))
 GROUPED = {name: METHODS[name] for name in ("dga", "light", "distil", "sequence_contrast", "token_contrast")}
@@ -134,6 +134,8 @@ class DgaStudyRecipe:
     ablations: bool = False  # also run these seven further ones, which are Table 3's
     rows: Count = 0  # number of training rows to sample; 0: all rows
     rows_seed: Count = 0  # seed of that sample
+    all_rows: bool = False
+    """Train on dev too, if it was drawn from train; needs finetune.choose=last. The paper has no dev set."""
     # the dropout of BERT and RoBERTa: two passes over a text have to differ
     adapt: DomainRecipe = field(default_factory=lambda: DomainRecipe(dropout=0.1, attention_dropout=0.1))
     """Settings that all methods adapt with."""
@@ -161,6 +163,7 @@ class DgaStudyRecipe:
                 "finetune.head = 'kept' goes on with the model's head, but adapted models have none. Leave it out"
             )
         check_unnamed(self, GROUPED)
+        check_all_rows(all_rows=self.all_rows, finetune=self.finetune)
         if self.epochs and len(self.epochs) != 1 + len(self.tasks):
             raise ValueError(
                 f"epochs = {[*self.epochs]}: the tasks are {1 + len(self.tasks)}. Give a value for each, or none"
@@ -206,7 +209,8 @@ def design(recipe: DgaStudyRecipe, inputs: Inputs) -> Design:
     """Return the study. Raises ValueError for faulty files, and for contestants that do not fit model or task."""
     several = bool(recipe.tasks)
     columns: list[tuple[Materials, list[Cell], list[HeldOutLosses]]] = []
-    for number, task_inputs in enumerate(inputs_by_task(inputs, recipe.tasks, recipe.corpora)):
+    by_number, absent = inputs_by_task(inputs, recipe.tasks, recipe.corpora)
+    for number, task_inputs in by_number.items():
         materials = _materials(recipe, task_inputs)
         tuning = replace(recipe.finetune, epochs=recipe.epochs[number]) if recipe.epochs else recipe.finetune
         columns.append((materials, *_column(recipe, tuning, materials, several=several)))
@@ -239,6 +243,7 @@ def design(recipe: DgaStudyRecipe, inputs: Inputs) -> Design:
         means=means,
         losses=tuple(loss for _, _, losses in columns for loss in losses),
         notes=tuple(notes),
+        absent=absent,
         race=RaceRecipe(seeds=recipe.seeds, contestants=(), dapt=recipe.stated(MLM), finetune=recipe.finetune),
         examination=None if several else first.examination,
         measured=partial(
@@ -350,7 +355,8 @@ def _materials(recipe: DgaStudyRecipe, inputs: Inputs) -> Materials:
         raise ValueError("the study 'dga' needs a pretrained model: give --model, a directory or hub id")
     if inputs.raw.domain is None:
         raise ValueError("the study 'dga' adapts on raw text of the domain: give --corpus, a file or folder of it")
-    labelled = fewer(read_task(inputs.task, inputs.data), recipe.rows, recipe.rows_seed)
+    labelled = read_task(inputs.task, inputs.data)
+    labelled = fewer(with_dev_rows(labelled) if recipe.all_rows else labelled, recipe.rows, recipe.rows_seed)
     _check(recipe, labelled, inputs.model)
     pairs = len(recipe.names) + (len(recipe.names) - 1 if MLM in recipe.names else 0)
     model = open_model(inputs.model)

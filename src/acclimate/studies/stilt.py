@@ -296,7 +296,7 @@ def members_of(recipe: StiltStudyRecipe, inputs: Inputs) -> tuple[list[Member], 
     A training row leaks where one of its texts equals a dev or test text of the other dataset, nearly equals it, or has
     at least half of its runs of 13 words (data/leaks.py). Such rows are left out for that pair alone.
 
-    Raises ValueError for a dataset that is named and not there, for fewer than two, for two of one name, and as
+    Raises ValueError for fewer than two, for two of one name, and as
     `read_files` and `published` do.
     """
     paper = [] if recipe.datasets else [dataset_named(name, blurb.DATASETS) for name in PAPER]

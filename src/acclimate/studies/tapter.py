@@ -43,7 +43,7 @@ from acclimate.races.recipe import RaceRecipe, Seeds, check_each_once
 from acclimate.reading.labelled import Labelled, LabelledFiles, fewer
 from acclimate.reports.page import amount
 from acclimate.reports.table import UNTOUCHED
-from acclimate.studies.datasets import prepared_file
+from acclimate.studies.datasets import check_all_rows, prepared_file, with_dev_rows
 from acclimate.tasks.metrics import reported_with
 from acclimate.text.corpus import Corpus
 from acclimate.text.overlap.words import normalised_words
@@ -81,6 +81,8 @@ class TapterStudyRecipe:
     rows: Count = 0  # number of training rows to sample; 0: all rows
     first_rows: Count = 0  # number of training rows to sample for the first stage; 0: all rows
     rows_seed: Count = 0  # seed of both samples
+    all_rows: bool = False
+    """Train on dev too, if it was drawn from train; needs finetune.choose=last. The paper has no dev set."""
     split: Literal["dev", "test"] = "test"  # what is scored; with "test" each run is one look at the test set
     tapt: mlm.MlmRecipe = field(
         default_factory=lambda: mlm.MlmRecipe(max_tokens=512, plan=replace(mlm.MlmRecipe().plan, clip=0.0))
@@ -99,6 +101,7 @@ class TapterStudyRecipe:
         check_ranges(self)
         check_no_more(self, "adapt_seeds", than="seeds")
         check_each_once("contestants", self.contestants)
+        check_all_rows(all_rows=self.all_rows, finetune=self.finetune, first_stage=self.first_stage)
         for name in ("first_stage", "finetune"):
             if getattr(self, name).head == "kept":
                 raise ValueError(
@@ -179,10 +182,11 @@ def _materials(recipe: TapterStudyRecipe, inputs: Inputs) -> tuple[Materials, Ma
         raise ValueError(f"first = {recipe.first!r}: there is no such file; to name a dataset give --data DIR")
     if inputs.data is not None and all(source.train.is_file() for source in (labelled, before) if source):
         raise ValueError(f"--data {inputs.data}: names the folder of a dataset, but files are given. Leave it out")
-    target = fewer(read_dataset(labelled, inputs.data), recipe.rows, recipe.rows_seed)
+    rows_of = with_dev_rows if recipe.all_rows else replace
+    target = fewer(rows_of(read_dataset(labelled, inputs.data)), recipe.rows, recipe.rows_seed)
     first = None
     if before:
-        first = fewer(read_dataset(before, inputs.data), recipe.first_rows, recipe.rows_seed)
+        first = fewer(rows_of(read_dataset(before, inputs.data)), recipe.first_rows, recipe.rows_seed)
         _check_first(first, target)
         if recipe.first_stage.choose == "last":  # then its dev set decides nothing
             first = replace(first, splits={**first.splits, "dev": first.splits["dev"][:GLANCED]})

@@ -1,7 +1,7 @@
 """The studies of TLM's paper (Yao et al., 2022, section 4.3): one thing varied, all else and the seeds the same.
 
-    vary=retrieval  BM25, and as many documents at random, drawn anew for each first stage; from a second general
-                    corpus too, where there is one (Table 3)
+    vary=retrieval  BM25, and as many documents at random or by DSIR, drawn anew for each first stage; from a second
+                    general corpus too, where there is one (Table 3)
     vary=k          documents for each query, and no documents (Table 4)
     vary=rho_1      external batches for each internal one, and external data only (Table 5)
     vary=rho_2      weight of language modelling on internal rows (Table 6)
@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
+from math import prod
 from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Any, Literal
@@ -44,6 +45,7 @@ from acclimate.methods import tlm
 from acclimate.methods.recipes.finetune import FinetuneRecipe
 from acclimate.methods.recipes.tlm import METHOD, TlmRecipe, unsuited
 from acclimate.methods.tuning.looks import dev_score
+from acclimate.models.directory import weight_headers
 from acclimate.races import work
 from acclimate.races.compare import Against
 from acclimate.races.contestants import adapted, cut, heldout_loss, retrieved
@@ -58,12 +60,13 @@ from acclimate.reports.plots import means_against_flop
 from acclimate.reports.table import HEADING, MEANING, adaptations_note, interval_text
 from acclimate.statistics.significance import Interval
 from acclimate.studies.datasets import check_distinct, inputs_by_task, means_over_tasks
-from acclimate.studies.models import FINETUNING_OF_SMALL, little_learnt
+from acclimate.studies.models import FINETUNING_OF_SMALL, check_lengths, little_learnt, models_of
 from acclimate.tasks.prepared import open_prepared
 from acclimate.text.corpus import Corpus
 
 Scale = Literal["small", "medium", "large"]
 AVERAGE = "Avg."  # the column of the means over tasks
+EXTREMELY_LONG = "helpfulness"  # its queries are keywords in the paper (section 3.1), and here at a scale
 SCALE = "scale"  # the value of `vary` that opens the test set, and has Figure 1
 TABLES = {
     "retrieval": "Table 3",
@@ -75,7 +78,8 @@ TABLES = {
     SCALE: "Tables 2 and 10 and Figure 1",
     "search": "section 4.1",
 }
-PAPERS_FLOP, PRETRAINING = "paper's FLOP", "FLOP of pretraining"  # facts of a row
+# facts of a row
+PAPERS_FLOP, PRETRAINING, PARAMETERS, DATA = "paper's FLOP", "FLOP of pretraining", "parameters", "data, characters"
 FIGURE_1 = "Figure 1: mean score by FLOP"
 FOLDER = RECIPES / "tlm"
 
@@ -113,6 +117,11 @@ class TlmStudyRecipe:
     model_flops: Annotated[float, Range(least=0)] = 0.0
     """FLOP that pretraining the given model took, for Figure 1; the paper: 4.36e21 for RoBERTa-large. 0: unknown, and
     the figure leaves the model out."""
+    rivals: tuple[str, ...] = ()
+    """Further pretrained models that vary=scale fine-tunes beside the given one: directories or hub ids."""
+    rival_flops: tuple[Annotated[float, Range(least=0)], ...] = ()
+    """FLOP that pretraining each of the rivals took, in their order; none: unknown."""
+    hows: tuple[Literal["random", "bm25", "dsir"], ...] = ("random", "bm25")  # retrievals that vary=retrieval compares
     second: str = ""  # a file or folder of another general corpus, from which vary=retrieval retrieves too; "": none
     retrieval: retrieve.RetrieveRecipe = field(default_factory=retrieve.RetrieveRecipe)
     """How documents are retrieved for every variant, except for what is varied."""
@@ -122,10 +131,16 @@ class TlmStudyRecipe:
     def __post_init__(self) -> None:
         check_ranges(self)
         check_no_more(self, "adapt_seeds", than="seeds")
-        for name in ("ks", "rho_1s", "rho_2s"):
+        for name in ("ks", "rho_1s", "rho_2s", "hows"):
             check_each_once(name, getattr(self, name))
         if self.vary != SCALE and self.model_flops:
             raise ValueError("model_flops is read by vary=scale alone. Leave it out")
+        if self.rivals and self.vary != SCALE:
+            raise ValueError(f"rivals = {[*self.rivals]} are read by vary=scale alone. Leave them out")
+        if self.rival_flops and len(self.rival_flops) != len(self.rivals):
+            raise ValueError(
+                f"rival_flops = {[*self.rival_flops]}: the rivals are {len(self.rivals)}. Give a value for each"
+            )
         if self.vary != SCALE and len(self.scales) > 1:
             raise ValueError(f"scales = {[*self.scales]}: vary={self.vary} has one scale. Name one, or set vary=scale")
         if self.scales and self.tlm != _race_recipe():
@@ -143,14 +158,18 @@ RECIPE = TlmStudyRecipe
 class TlmVariant:
     """A row of the table.
 
-    tlm     None where the given model is fine-tuned untouched
+    tlm     None where a pretrained model is fine-tuned untouched
     second  True if documents come from the second general corpus
+    rival   that pretrained model; "": the given one
+    flops   of its pretraining; 0: unknown
     """
 
     name: str
     tlm: TlmRecipe | None
     retrieval: retrieve.RetrieveRecipe
     second: bool = False
+    rival: str = ""
+    flops: float = 0.0
 
 
 def design(recipe: TlmStudyRecipe, inputs: Inputs) -> Design:
@@ -159,9 +178,8 @@ def design(recipe: TlmStudyRecipe, inputs: Inputs) -> Design:
         raise ValueError(f"tlm.model = {recipe.tlm.model!r}, but no model is given. Add --model {recipe.tlm.model}")
     several = bool(recipe.tasks)
     race = RaceRecipe(seeds=recipe.seeds, contestants=(), tlm=recipe.tlm, finetune=recipe.tlm.finetune)
-    columns = [
-        _column(recipe, race, task_inputs, several=several) for task_inputs in inputs_by_task(inputs, recipe.tasks)
-    ]
+    by_number, absent = inputs_by_task(inputs, recipe.tasks)
+    columns = [_column(recipe, race, task_inputs, several=several) for task_inputs in by_number.values()]
     tasks = [column.materials.task.name for column in columns]
     check_distinct(tasks)
     first = columns[0]
@@ -195,9 +213,10 @@ def design(recipe: TlmStudyRecipe, inputs: Inputs) -> Design:
         losses=tuple(loss for column in columns for loss in column.losses),
         chosen_is_tested=recipe.vary == "search",
         notes=tuple(notes),
+        absent=absent,
         race=race,
         examination=None if several else first.materials.examination,
-        measured=_cost_of_stage_1,
+        measured=_measures,
     )
 
 
@@ -238,6 +257,7 @@ def _column(recipe: TlmStudyRecipe, race: RaceRecipe, inputs: Inputs, *, several
     materials = _materials(recipe, varied, race, inputs)
     if recipe.vary == "model":
         varied = variants(recipe, materials.model, dataset)
+    check_lengths(models_of(recipe.rivals) if recipe.rivals else (), {materials.task.name: materials.task.max_tokens})
     # smaller retrievals are cut from the largest
     most = max((row.retrieval.k for row in varied if row.tlm is not None and row.tlm.reads_corpus), default=0)
     sources = {False: materials}
@@ -259,7 +279,9 @@ def _column(recipe: TlmStudyRecipe, race: RaceRecipe, inputs: Inputs, *, several
         firsts = {seed: drawn[seed % adaptations] for seed in range(recipe.seeds)} if drawn else {}
         if variant.tlm is None or variant.tlm.stage_2:
             stage_2 = _model_tuning(recipe) if variant.tlm is None else variant.tlm.finetune
-            tuned = fine_tunings(f"fine-tune{suffix}", stage_2, firsts or None, materials, seeds=recipe.seeds)
+            label = f"fine-tune {variant.name}{suffix}" if variant.rival else f"fine-tune{suffix}"
+            start = replace(materials, model=variant.rival) if variant.rival else materials
+            tuned = fine_tunings(label, stage_2, firsts or None, start, seeds=recipe.seeds)
         else:
             tuned = {
                 seed: _handed_over(f"hand over{suffix}, seed {seed}", job, materials) for seed, job in firsts.items()
@@ -268,7 +290,7 @@ def _column(recipe: TlmStudyRecipe, race: RaceRecipe, inputs: Inputs, *, several
             "stage 1": {seed: [*_retrieved_for(job), job] for seed, job in firsts.items()},
             "tuning": {seed: [job] for seed, job in tuned.items()},
         }
-        facts = {PRETRAINING: recipe.model_flops} if variant.tlm is None and recipe.model_flops else {}
+        facts = {PRETRAINING: variant.flops} if variant.flops else {}
         scores = scored(tuned, materials.task, _split(recipe))
         cells.append(Cell(variant.name, materials.task.name, scores, costs, materials, facts=facts))
         if variant.tlm is not None and variant.tlm.model:
@@ -312,11 +334,11 @@ def _model_tuning(recipe: TlmStudyRecipe) -> FinetuneRecipe:
 def _retrieval(variant: TlmVariant, most: int, seed: int, sources: Mapping[bool, Materials]) -> Job:
     """Return the job that retrieves for the first stage with this seed.
 
-    BM25 finds the same documents for every seed, cut from a retrieval of `most` for each query. At random, each first
+    BM25 finds the same documents for every seed, cut from a retrieval of `most` for each query. Of samples, each first
     stage has a draw of its own: the seed of the first draw is that of the settings.
     """
     retrieval_recipe = replace(variant.retrieval, k=most)
-    if retrieval_recipe.how == "random":
+    if retrieval_recipe.how != "bm25":
         retrieval_recipe = replace(retrieval_recipe, seed=retrieval_recipe.seed + seed)
     retrieval = retrieved(retrieval_recipe, sources[variant.second])
     return cut(retrieval, variant.retrieval.k) if variant.retrieval.k < most else retrieval
@@ -343,11 +365,13 @@ def variants(recipe: TlmStudyRecipe, model: str | None = None, dataset: str = ""
     Raises ValueError where they need a model and none is given, and where the dataset has no settings of its own.
     """
     tlm_recipe = _stated(recipe, dataset)
-    retrieval = replace(recipe.retrieval, k=tlm_recipe.k) if tlm_recipe.k else recipe.retrieval
+    long = recipe.scales and dataset.lower() == EXTREMELY_LONG
+    queries: Literal["text", "keywords"] = "keywords" if long else recipe.retrieval.queries
+    retrieval = replace(recipe.retrieval, k=tlm_recipe.k or recipe.retrieval.k, queries=queries)
     match recipe.vary:
         case "retrieval":
-            named = {"random": replace(retrieval, how="random"), "BM25": replace(retrieval, how="bm25")}
-            rows = [TlmVariant(name, tlm_recipe, how) for name, how in named.items()]
+            names = {"random": "random", "bm25": "BM25", "dsir": "DSIR"}
+            rows = [TlmVariant(names[how], tlm_recipe, replace(retrieval, how=how)) for how in recipe.hows]
             if recipe.second:
                 rows += [
                     TlmVariant(f"{row.name}, second corpus", tlm_recipe, row.retrieval, second=True) for row in rows
@@ -377,7 +401,12 @@ def variants(recipe: TlmStudyRecipe, model: str | None = None, dataset: str = ""
                 TlmVariant("TLM", replace(tlm_recipe, model=""), retrieval),
             ]
         case "scale":
-            rows = [TlmVariant("model", None, retrieval)] if model else []
+            rows = [TlmVariant("model", None, retrieval, flops=recipe.model_flops)] if model else []
+            rivals = models_of(recipe.rivals) if recipe.rivals else ()
+            rows += [
+                TlmVariant(rival.name, None, retrieval, rival=rival.where, flops=flops)
+                for rival, flops in zip(rivals, recipe.rival_flops or (0.0,) * len(rivals), strict=True)
+            ]
             if not recipe.scales:
                 return [*rows, TlmVariant("TLM", tlm_recipe, retrieval)]
             for scale in recipe.scales:
@@ -451,18 +480,24 @@ def _losses(
     return (HeldOutLosses(f"{HEADING}{suffix}", MEANING + note, (untouched, before), after),)
 
 
-def _cost_of_stage_1(cell: Cell, out: Path) -> Mapping[str, Any]:
-    """Return the epochs over the task's rows, the paper's FLOP (6 x tokens x parameters, rows at full length), and how
-    many first stages have learnt little more than frequencies.
+def _measures(cell: Cell, out: Path) -> Mapping[str, Any]:
+    """Return the parameters of the classifier. Of stage 1 return the characters of the retrieved text, the epochs over
+    the task's rows, the paper's FLOP (6 x tokens x parameters, rows at full length), and how many first stages have
+    learnt little more than frequencies.
 
-    Nothing is returned for a variant without stage 1, or before stage 1 of seed 0 has ended.
+    Nothing of stage 1 is returned for a variant without one, or before that of seed 0 has ended.
     """
+    weights = weight_headers(cell.costs["tuning"][0][0].directory(out) / "checkpoint")
+    parameters = {PARAMETERS: sum(prod(shape) for _, shape in weights.values())}
     *_, joint = cell.costs["stage 1"].get(0, [None])
     if not joint or not is_done(joint, out):
-        return {}
+        return parameters
     cost = files.read_json(joint.directory(out) / tlm.COST)
+    retrieval = next((job.directory(out) / retrieve.CORPUS for job in _retrieved_for(joint)), None)
     firsts = [jobs[-1].directory(out) for jobs in cell.costs["stage 1"].values() if jobs and is_done(jobs[-1], out)]
     return {
+        **parameters,
+        **({DATA: Corpus(retrieval).characters} if retrieval else {}),
         "epochs": cost["internal_epochs"],
         PAPERS_FLOP: cost["paper_flops"],
         **little_learnt([*dict.fromkeys(firsts)]),
@@ -485,19 +520,27 @@ def score_by_flop(outcome: Outcome) -> dict[str, tuple[Interval, float]]:
 
 
 def matrix(outcome: Outcome) -> tuple[Section, ...]:
-    """Return Figure 1 as a table, of the study that compares scales: mean scores by FLOP."""
+    """Return Figure 1 as a table, of the study that compares scales: mean scores by FLOP, and Table 2's columns of
+    parameters and data.
+    """
     points = score_by_flop(outcome) if outcome.name == f"tlm-{SCALE}" else {}
     if not points:
         return ()
     most = max(flop for _, flop in points.values())
-    rows = tuple(
-        (row, interval_text(score), si(flop, "FLOP"), f"{flop / most:.3g}") for row, (score, flop) in points.items()
-    )
+    rows = []
+    for row, (score, flop) in points.items():
+        of_row = [result.facts for result in outcome.results if result.row == row]
+        parameters, data = (
+            fmean(values) if (values := [facts[name] for facts in of_row if name in facts]) else None
+            for name in (PARAMETERS, DATA)
+        )
+        sizes = (si(parameters) if parameters else "-", si(data) if data else "-")
+        rows.append((row, *sizes, interval_text(score), si(flop, "FLOP"), f"{flop / most:.3g}"))
     lines = (
-        "FLOP as in the paper, 6 x tokens x parameters: of TLM in stage 1, the mean over the tasks; of a given model "
-        "in its pretraining, as stated.",
+        "FLOP as in the paper, 6 x tokens x parameters: of TLM in stage 1; of a given model in its pretraining, as "
+        "stated. Data: characters of the text that TLM retrieved. FLOP, parameters and data are means over the tasks.",
     )
-    return (Section(FIGURE_1, ("", "score", "FLOP", "of the most"), rows, lines),)
+    return (Section(FIGURE_1, ("", "parameters", "data", "score", "FLOP", "of the most"), tuple(rows), lines),)
 
 
 def figures(outcome: Outcome) -> dict[str, list[Drawing]]:

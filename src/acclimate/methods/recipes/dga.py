@@ -41,7 +41,10 @@ class DgaRecipe(DomainRecipe):
     """The heads among which importance is normalised: those of a layer, or of the whole model. With two heads a layer
     Eq. 10 gives both the same number."""
     subset: Annotated[int, Range(least=1)] = 10_000
-    """Number of sequences on which importance is computed; 1.64 million tokens in the paper."""
+    """Number of sequences on which importance is computed, where `subset_tokens` is 0."""
+    subset_tokens: Annotated[int, Range(least=0)] = 0
+    """Number of tokens on which importance is computed, in place of `subset`; the paper: 1,640,000, which are 10,000
+    joined sequences of 164. Documents are kept apart here, so 10,000 sequences have fewer. 0: `subset` sequences."""
     contrast: Annotated[float, Range(least=0)] = 1.0
     """Weight of the contrastive loss, lambda_1 of Eq. 16, at least 0; 0: no contrast; the paper: 1."""
     temperature: Annotated[float, Range(above=0)] = 0.05
@@ -70,7 +73,7 @@ class DgaRecipe(DomainRecipe):
             raise ValueError(f"parts = {list(self.parts)}: the contrast gates heads. Add heads, or set contrast=0")
         idle: dict[str, list[str]] = {
             "contrast = 0": [] if self.contrast else ["temperature", "anchor", "knowledge"],
-            "importance = 'random'": ["subset"] if self.importance == "random" else [],
+            "importance = 'random'": ["subset", "subset_tokens"] if self.importance == "random" else [],
         }
         for why, names in idle.items():
             for name in names:

@@ -22,6 +22,7 @@ from acclimate.races.search import candidates_of, dev_scores
 from acclimate.reports.page import Section, page
 from acclimate.reports.table import ALONE
 
+LOSSES = "losses on held-out text"
 COUNTED = {"encoder": "adaptations", "task": "fine_tunings"}  # work.trains -> the column that counts it
 
 
@@ -152,9 +153,9 @@ def dry_run(design: Design, out: Path, *, watch: Watch = unwatched) -> DryRun:
             count(entries, jobs, [label] * len(jobs))
         losses = [job for column in design.losses for job in column.jobs]
         everything += losses
-        label = next(iter(lines), "")
-        jobs = missing(losses, out)
-        count(entries, jobs, [label] * len(jobs))
+        if jobs := [job for job in missing(losses, out) if job.name not in counted]:
+            lines[LOSSES] = DryRunLine(LOSSES)
+            count(entries, jobs, [LOSSES] * len(jobs))
     if design.refitted is not None and any(search.entries.fine_tunes for search in design.searches):
         notes.append("In the end the best encoder is trained once more, on the usual split. That is not counted.")
     return DryRun(

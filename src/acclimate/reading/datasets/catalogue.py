@@ -81,6 +81,10 @@ class Form:
     joint: tuple[str, ...] = ()
 
 
+class AbsentError(ValueError):
+    """The files of a dataset are not in the folder of its catalogue."""
+
+
 @dataclass(frozen=True)
 class Dataset:
     """A published dataset.
@@ -123,19 +127,24 @@ class Dataset:
         names = ", ".join(form.name for form in self.forms)
         raise ValueError(f"{self.name}: no form is called {name!r}. Known: {names}")
 
+    def place(self, root: Path) -> Path:
+        """Return the folder of the files, below `root` or below the folder in it that has the catalogue's name."""
+        inside = root / self.catalogue / self.folder
+        return inside if inside.is_dir() and not (root / self.folder).is_dir() else root / self.folder
+
     def form_in(self, root: Path) -> Form:
-        """Return the first form all of whose files are below `root`. Raises ValueError where there is none."""
+        """Return the first form all of whose files are below `root`. Raises AbsentError where there is none."""
         for form in self.forms:
             if not self.missing(form, root):
                 return form
-        if not (root / self.folder).is_dir():
-            raise ValueError(
+        if not self.place(root).is_dir():
+            raise AbsentError(
                 f"{self.name}: there is no folder {named(root / self.folder)}. "
                 f"{other_folders(root, [self.folder]) or self.way_out(root)}"
             )
         first = self.missing(self.forms[0], root)
-        raise ValueError(
-            f"{self.name}: {named(root / self.folder)} has no {', '.join(first)}, packed or not. {self.way_out(root)}"
+        raise AbsentError(
+            f"{self.name}: {named(self.place(root))} has no {', '.join(first)}, packed or not. {self.way_out(root)}"
         )
 
     def way_out(self, root: Path) -> str:
@@ -147,7 +156,7 @@ class Dataset:
 
     def missing(self, form: Form, root: Path) -> list[str]:
         """Return the files of the form that are not there."""
-        find_there = partial(find_file, root / self.folder, archives=form.archives)
+        find_there = partial(find_file, self.place(root), archives=form.archives)
         return [name for name in form.files if find_there(name) is None]
 
     def rows(self, root: Path, split: Split, form: str = "") -> tuple[list[Example], list[Rejected]]:
@@ -155,7 +164,7 @@ class Dataset:
         chosen = self.form(form) if form else self.form_in(root)
         examples: list[Example] = []
         rejected: list[Rejected] = []
-        for row in chosen.read(root / self.folder, split):
+        for row in chosen.read(self.place(root), split):
             if isinstance(row, Rejected):
                 rejected.append(row)
             else:

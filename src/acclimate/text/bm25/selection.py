@@ -4,8 +4,8 @@ A document's rank in the union is its best rank over the queries. Documents are 
 number in the corpus. A rank does not depend on k, so the selection with a smaller k is the beginning of the one with a
 larger k, and `Selection.cut` need not search.
 
-`select` makes a selection by searching, `sample` makes its random control. The folder of a selection holds (integers
-and floats are little-endian):
+`select` makes a selection by searching; `sample_like` draws one of the same size, at random or by DSIR (dsir.py). The
+folder of a selection holds (integers and floats are little-endian):
 
     selection.json   k, how, counts, hash of the corpus
     documents.bin    (D,) int64 documents of the union, by their number in the corpus
@@ -118,19 +118,27 @@ def sample_like(
     path: Path,
     *,
     seed: int,
+    log_weights: np.ndarray | None = None,
     left_out: np.ndarray | None = None,
     dropping: Dropping | None = None,
 ) -> Selection:
-    """Write a random control of `like`: as many documents, sampled uniformly and without regard to any query.
+    """Write a sample as large as `like`: its random control, or by DSIR (dsir.py) with the weights of documents.
 
     documents            number of documents of the corpus
+    log_weights          (documents,) log w_i; None: all alike, so that no query matters. Those of -inf are not sampled
     left_out, dropping   as in `select`
 
     The i-th sampled document gets the rank of the i-th document of `like`, so that cuts of both have equal sizes.
     Raises ValueError if fewer documents are left than `like` has.
     """
     eligible = np.arange(documents) if left_out is None else np.flatnonzero(~left_out)
-    order = np.random.default_rng(seed).permutation(eligible)
+    generator = np.random.default_rng(seed)
+    if log_weights is None:
+        order = generator.permutation(eligible)
+    else:
+        eligible = eligible[np.isfinite(log_weights[eligible])]
+        noisy = log_weights[eligible] + generator.gumbel(size=len(eligible))  # dsir.py, (e)
+        order = eligible[np.argsort(-noisy, kind="stable")]
     size = looked = len(like)
     while True:
         candidates = order[:looked]
@@ -141,12 +149,11 @@ def sample_like(
         looked += 2 * lacking
     sampled = candidates[~flags][:size]
     if len(sampled) < size:
-        raise ValueError(
-            f"a random selection of {size:,} documents is not possible: only {len(sampled):,} are left. Lower k"
-        )
+        raise ValueError(f"a sample of {size:,} documents is not possible: only {len(sampled):,} are left. Lower k")
     before = np.cumsum(~flags)[flags]  # number of documents kept before each dropped one
     dropped = like.ranks[before[before < size]]
-    facts = {"how": "random", "k": like.k, "corpus": like.corpus, "queries": 0, "unhit": 0}
+    how = "random" if log_weights is None else "dsir"
+    facts = {"how": how, "k": like.k, "corpus": like.corpus, "queries": 0, "unhit": 0}
     with new_directory(path) as directory:
         with RowWriter(directory) as rows:
             pass
@@ -226,7 +233,7 @@ class Selection:
 
     @property
     def queries(self) -> int:
-        """Number of queries; 0 for a random selection."""
+        """Number of queries; 0 for a sample."""
         return int(self._facts["queries"])
 
     @property
