@@ -222,7 +222,8 @@ def examine_files(directory: Path, corpus: Path) -> dict[str, Any]:
 
     from acclimate.core.types import Progress
     from acclimate.data.doctor import examine
-    from acclimate.data.inputs import Raw
+    from acclimate.data.materials import RawText
+    from acclimate.data.model import open_model
     from acclimate.reading.labelled import LabelledFiles, read_files
 
     note("import")
@@ -235,7 +236,8 @@ def examine_files(directory: Path, corpus: Path) -> dict[str, Any]:
         if progress.stage in ends:
             note(ends.pop(progress.stage))
 
-    examined = examine(labelled, Raw(domain=corpus), model=str(directory / "model"), watch=watch)
+    model = open_model(str(directory / "model"))
+    examined = examine(labelled, {"domain": RawText(corpus)}, model=model, watch=watch)
     note("tokenizer, lengths, pieces, labels")
     examined.as_text()
     note("page")

@@ -27,8 +27,8 @@ import zstandard
 from page import head, table, tell, write
 
 from acclimate.core.types import Document, Example
-from acclimate.data.published import published
 from acclimate.data.retrieve import RetrieveRecipe, cached_index, retrieve_for
+from acclimate.reading.published import published
 from acclimate.text.corpus import Corpus, write_corpus
 
 INTRODUCTION = """\

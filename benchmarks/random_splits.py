@@ -19,10 +19,10 @@ from page import head, spread, table, tell, write
 from acclimate.core.types import Example
 from acclimate.data.leaks import Sealed, found_in_rows
 from acclimate.data.partners import find_partners
-from acclimate.data.published import published
 from acclimate.methods.baselines import FITS, TfidfRecipe, features_of
 from acclimate.reading.bonds import BONDS, grouped
 from acclimate.reading.labelled import Labelled
+from acclimate.reading.published import published
 from acclimate.reading.splitting import SHARES, bonds_of, divide
 from acclimate.tasks.metrics import metric_named
 

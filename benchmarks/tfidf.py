@@ -17,8 +17,8 @@ from pathlib import Path
 from page import head, table, tell, write
 
 from acclimate.core.types import Example
-from acclimate.data.published import published
 from acclimate.methods.baselines import FITS, TfidfRecipe, TfidfSetting, features_of
+from acclimate.reading.published import published
 from acclimate.tasks.metrics import metric_named
 
 MOST = {"train": 3000, "dev": 1500, "test": 1500}  # rows that are drawn, under a fixed seed

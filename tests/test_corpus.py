@@ -7,8 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from acclimate import cli
-from acclimate.data.corpus_scan import raw_documents
-from acclimate.data.materials import corpus_at
+from acclimate.data.materials import RawText, corpus_at
 from acclimate.text.corpus import Corpus
 
 
@@ -53,7 +52,7 @@ def test_what_lies_beside_the_corpus_stays_and_the_folder_stands_for_the_corpus_
     assert neighbour.read_text() == Path("domain.txt").read_text()
     assert not [path.name for path in Path("got").iterdir() if path.name.startswith(".corpus")]
     assert corpus_at(Path("got"), Path("elsewhere")).path == Path("got/corpus")
-    assert list(raw_documents(Path("got"), separated="line")) == list(Corpus(Path("got/corpus")).documents())
+    assert list(RawText(Path("got"))) == list(Corpus(Path("got/corpus")).documents())
 
 
 def test_it_makes_the_tokens_of_a_model(run, toy_race):

@@ -22,7 +22,7 @@ STAGES = {
 PARTS = {"adapter", "prompt", "extend"}  # also parts of an encoder that models/ has words for, and what a search does
 NAMES = {*contestants_of(METHODS), *chains_of(METHODS), *METHODS} - PARTS - STAGES
 # Where a word such as `tlm` names a paper's study or its datasets; all other names of methods are looked for there too.
-STUDIES_NAMED = ("cli/", "data/published.py")
+STUDIES_NAMED = ("cli/", "reading/published.py")
 ADVICE = re.compile(r"acclimate adapt \w+")  # a message may say which command to type
 
 

@@ -12,7 +12,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "acclimate"
 NO_NOUNS = {"stated", "each", "found", "given", "made", "shown", "told", "asked", "left"}
 WRITTEN = {  # fields of values that runs have on disk, or that --json prints
     "data/examination.py": {"found"},
-    "data/published.py": {"stated", "found"},
+    "reading/published.py": {"stated", "found"},
     "races/compare.py": {"shown"},
     "races/design.py": {"shown"},
     "races/outcome.py": {"shown", "given"},

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 from acclimate import cli
 from acclimate.core import files
 from acclimate.data.doctor import examine
-from acclimate.data.published import published
 from acclimate.models.encoder import new_encoder, save_model
+from acclimate.reading.published import published
 from acclimate.text.corpus import write_corpus
 from acclimate.text.documents import read_documents
 from acclimate.text.vocabulary import train_tokenizer

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pytest
 
-    from acclimate.data.inputs import Raw
+    from acclimate.data.inputs import Inputs, Raw
     from acclimate.data.materials import Materials
     from acclimate.methods.finetune import FinetuneRecipe
     from acclimate.races.report import RaceReport
@@ -78,10 +78,22 @@ def write_inputs(place: Path) -> Path:
 
 def materials_in(run: Path, inputs: Path) -> Materials:
     """What `race_command` has its race run on."""
-    from acclimate.data.gather import gather
     from acclimate.data.inputs import Inputs
 
-    return gather(Inputs(run, *files_in(inputs)))
+    return gathered(Inputs(run, *files_in(inputs)))
+
+
+def gathered(inputs: Inputs, *, folds: int = 0, **planned: Any) -> Materials:
+    """The materials of the inputs, read and examined first. planned: of the study, as the doctor takes it"""
+    from acclimate.data.doctor import examine
+    from acclimate.data.gather import gather
+    from acclimate.data.model import open_model
+
+    labelled = inputs.labelled()
+    planned = {"comparisons": 4, "folds": folds, **planned}
+    examination = examine(labelled, inputs.raw.texts(), model=open_model(inputs.model), **planned)
+    seeds = {"seeds": planned["seeds"]} if "seeds" in planned else {}
+    return gather(inputs, labelled, examination, folds=folds, **seeds)
 
 
 def files_in(inputs: Path) -> tuple[LabelledFiles, Raw]:

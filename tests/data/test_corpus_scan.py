@@ -8,6 +8,7 @@ import pytest
 from acclimate.core.types import Document, unwatched
 from acclimate.data.corpus_scan import SAMPLE, scan_corpus
 from acclimate.data.leaks import Sealed
+from acclimate.data.materials import RawText
 from acclimate.text.corpus import write_corpus
 from made_up_tasks import examples, one_word_changed, text
 
@@ -18,7 +19,7 @@ def sealed():
 
 
 def scanned(path, sealed, **options):
-    return scan_corpus("domain", path, sealed, separated="line", watch=unwatched, **options)
+    return scan_corpus("domain", RawText(path), sealed, watch=unwatched, **options)
 
 
 def test_documents_characters_copies_and_empty_ones_are_counted(tmp_path, sealed):

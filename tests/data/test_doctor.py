@@ -20,7 +20,8 @@ from acclimate.data import doctor
 from acclimate.data.doctor import examine
 from acclimate.data.examination import LEVELS, Examination, as_text
 from acclimate.data.gather import gather
-from acclimate.data.inputs import Raw
+from acclimate.data.materials import RawText
+from acclimate.data.model import open_model
 from acclimate.models.encoder import save_model
 from acclimate.races.outcome import path_of, read_outcome
 from acclimate.races.recipe import RaceRecipe
@@ -74,7 +75,7 @@ def test_healthy_files_have_no_findings(healthy):
 
 
 def test_the_same_files_give_the_same_examination(healthy, model):
-    assert examine(healthy, model=str(model)) == examine(healthy, model=str(model))
+    assert examine(healthy, model=open_model(str(model))) == examine(healthy, model=open_model(str(model)))
 
 
 def test_rejected_rows_are_grouped_by_reason_with_their_first_places():
@@ -104,7 +105,7 @@ def test_leaks_are_findings_and_ids(tmp_path):
     lines = [text("document"), test[0].text, f"{text('a', 200)} {test[2].text}"]
     (tmp_path / "domain.txt").write_text("\n".join(lines) + "\n")
     given = labelled(train, [*examples("dev", 20), replace(train[5], id="in dev")], test)
-    examined = examine(given, Raw(domain=tmp_path / "domain.txt"))
+    examined = examine(given, {"domain": RawText(tmp_path / "domain.txt")})
     assert examined.leaked == {
         "test": {"test-0", "test-1"},
         "train": {"exact", "near"},
@@ -123,7 +124,7 @@ def test_findings_come_errors_first(tmp_path, model):
     test = examples("test", 40)
     train = [*examples("train", 60), replace(test[0], id="leak"), Example("rare", text("rare"), "salt")]
     given = labelled(train, examples("dev", 20), test, max_tokens=600)
-    examined = examine(given, Raw(domain=tmp_path / "absent.txt"), model=str(model))
+    examined = examine(given, {"domain": RawText(tmp_path / "absent.txt")}, model=open_model(str(model)))
     levels = [finding.level for finding in examined.findings]
     assert set(levels) == set(LEVELS)
     assert levels == sorted(levels, key=LEVELS.index)
@@ -135,7 +136,7 @@ def test_findings_come_errors_first(tmp_path, model):
 
 def test_a_model_brings_lengths_in_tokens_and_pieces_of_task_and_corpora(tmp_path, healthy, model):
     (tmp_path / "general.txt").write_text("".join(f"{' '.join(WORDS[:60])}\n" for _ in range(3)))
-    examined = examine(healthy, Raw(general=tmp_path / "general.txt"), model=str(model))
+    examined = examine(healthy, {"general": RawText(tmp_path / "general.txt")}, model=open_model(str(model)))
     assert examined.lengths is not None
     assert (examined.lengths.unit, examined.lengths.reads) == ("tokens", 64)
     task, general = examined.pieces
@@ -146,7 +147,7 @@ def test_a_model_brings_lengths_in_tokens_and_pieces_of_task_and_corpora(tmp_pat
 
 
 def test_a_model_that_cannot_be_used_is_an_error_and_lengths_are_words(tmp_path, healthy, model):
-    examined = examine(healthy, model=str(tmp_path / "no such model here"))
+    examined = examine(healthy, model=open_model(str(tmp_path / "no such model here")))
     [error] = examined.errors
     assert "The model cannot be used" in error.what
     assert examined.lengths is not None
@@ -188,9 +189,11 @@ def test_without_near_duplicates_only_exact_ones_are_looked_for(tmp_path):
 def test_it_loads_no_torch_for_a_model_directory(tmp_path, model):
     script = (
         "import sys; from pathlib import Path; from acclimate.data.doctor import examine;"
+        "from acclimate.data.model import open_model;"
         "from acclimate.reading.labelled import LabelledFiles, read_files;"
         f"given = read_files(LabelledFiles(train=Path({str(tmp_path / 'train.jsonl')!r})));"
-        f"print(examine(given, model={str(model)!r}).lengths.unit, {{'torch', 'transformers'}} & set(sys.modules))"
+        f"examined = examine(given, model=open_model({str(model)!r}));"
+        "print(examined.lengths.unit, {'torch', 'transformers'} & set(sys.modules))"
     )
     rows = [{"text": row.text, "label": row.label} for row in examples("train", 60)]
     (tmp_path / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

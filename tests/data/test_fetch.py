@@ -15,9 +15,9 @@ import pytest
 from acclimate.cli.data import fetch as verb
 from acclimate.data import fetch as fetching
 from acclimate.data.fetch import copy, download_to, fetch
-from acclimate.data.published import CATALOGUES
 from acclimate.reading.datasets.catalogue import Dataset, Download, split_form
 from acclimate.reading.formats.delimited import iob_examples
+from acclimate.reading.published import CATALOGUES
 from acclimate.tasks.metrics import METRICS
 
 CONTENT = b"".join(b"word%d\tO\n" % at for at in range(40_000))

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 import squad_files
+import toys
 from acclimate.core.types import SPLITS
 from acclimate.data.doctor import examine
-from acclimate.data.gather import gather
 from acclimate.data.inputs import Inputs, Raw
 from acclimate.data.materials import Materials
 from acclimate.reading.labelled import LabelledFiles, read_files
@@ -29,7 +29,7 @@ def folded(place: Path, labelled: LabelledFiles, *, folds: int = 3, domain: Path
     place.mkdir(exist_ok=True)
     (place / "general.txt").write_text("a text of no task\n" * 5 + "another one\n" * 5)
     raw = Raw(general=place / "general.txt", domain=domain)
-    return gather(Inputs(place / "run", labelled, raw), seeds=2, folds=folds)
+    return toys.gathered(Inputs(place / "run", labelled, raw), seeds=2, folds=folds)
 
 
 @pytest.fixture(scope="module")

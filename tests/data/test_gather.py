@@ -13,12 +13,13 @@ import pytest
 import squad_files
 import toys
 from acclimate.core.files import cache, read_json
+from acclimate.data import doctor
 from acclimate.data import gather as gathering
-from acclimate.data.doctor import check_model
 from acclimate.data.examination import Examination
-from acclimate.data.gather import HELD_OUT, gather
+from acclimate.data.gather import HELD_OUT
 from acclimate.data.inputs import Inputs, Leaks, Raw
 from acclimate.data.materials import Materials, corpus_at, corpus_of_split, listing, note_on
+from acclimate.data.model import check_sources
 from acclimate.reading.labelled import LabelledFiles
 from acclimate.text.corpus import write_corpus
 from acclimate.text.documents import read_documents
@@ -38,7 +39,7 @@ def made(run: Path, inputs: Path, *, leaks: Leaks = "keep", **changes: Any) -> M
     labelled, raw = toys.files_in(inputs)
     of_labelled = {name: value for name, value in changes.items() if hasattr(labelled, name)}
     other = {name: value for name, value in changes.items() if hasattr(raw, name)}
-    return gather(Inputs(run, replace(labelled, **of_labelled), replace(raw, **other), leaks=leaks))
+    return toys.gathered(Inputs(run, replace(labelled, **of_labelled), replace(raw, **other), leaks=leaks))
 
 
 def test_the_domain_is_parted_into_what_adapts_and_what_measures(inputs, tmp_path):
@@ -145,14 +146,14 @@ def asked(place: Path, *, pairs: bool) -> LabelledFiles:
 
 def test_of_questions_tapt_sees_each_training_context_once_and_no_question(inputs, tmp_path):
     raw = Raw(general=inputs / "general.txt")
-    materials = gather(Inputs(tmp_path / "run", asked(tmp_path, pairs=False), raw))
+    materials = toys.gathered(Inputs(tmp_path / "run", asked(tmp_path, pairs=False), raw))
     assert len(materials.task.examples("train")) == 15
     assert texts(materials.task_text) == [squad_files.context(f"train {number}") for number in range(5)]
 
 
 def test_contexts_of_a_question_that_has_several_are_documents_of_their_own(inputs, tmp_path):
     raw = Raw(general=inputs / "general.txt")
-    task = gather(Inputs(tmp_path / "run", asked(tmp_path, pairs=True), raw)).task
+    task = toys.gathered(Inputs(tmp_path / "run", asked(tmp_path, pairs=True), raw)).task
     assert len(task.examples("dev")) == 2
     contexts = [squad_files.context(f"dev{number} {at}") for number in range(2) for at in range(2)]
     assert texts(corpus_of_split(task, "dev", tmp_path / "corpora")) == contexts
@@ -168,7 +169,7 @@ def test_a_context_of_a_question_that_has_several_never_measures(inputs, tmp_pat
     lines = [*known, *(squad_files.context(f"domain {number}") for number in range(80))]
     (tmp_path / "domain.txt").write_text("\n".join(lines) + "\n")
     raw = Raw(domain=tmp_path / "domain.txt", general=inputs / "general.txt")
-    materials = gather(Inputs(tmp_path / "run", stated, raw))
+    materials = toys.gathered(Inputs(tmp_path / "run", stated, raw))
     assert materials.heldout is not None
     assert not set(texts(materials.heldout)) & set(known)
 
@@ -205,7 +206,7 @@ def test_other_labelled_data_in_the_same_run_is_refused(inputs, tmp_path):
 def test_neither_a_model_nor_general_text_is_refused(inputs, tmp_path):
     labelled, raw = toys.files_in(inputs)
     with pytest.raises(ValueError, match="on general text, and there is none"):
-        gather(Inputs(tmp_path / "run", labelled, replace(raw, general=None)))
+        toys.gathered(Inputs(tmp_path / "run", labelled, replace(raw, general=None)))
 
 
 def test_what_is_not_there_is_named(inputs, tmp_path):
@@ -327,7 +328,7 @@ def test_of_several_processes_the_first_examines_and_the_others_are_told(inputs,
     broadcast = [told.to_json(), None, None]  # the examination, then what `first_then_all` waits for
     monkeypatch.setattr(gathering.ranks, "rank", lambda: 1)
     monkeypatch.setattr(gathering.ranks, "agree", lambda value: broadcast.pop(0) if broadcast else None)
-    monkeypatch.setattr(gathering, "examine", lambda *given, **named: pytest.fail("only the first examines"))
+    monkeypatch.setattr(doctor, "Sealed", lambda *given, **named: pytest.fail("only the first examines"))
     assert made(tmp_path / "run", inputs).examination == told
 
 
@@ -338,15 +339,15 @@ def test_a_model_that_learnt_another_split_of_the_task_is_warned_of(inputs, tmp_
 
     def warned(sources: dict[str, str]) -> bool:
         (model / "provenance.json").write_text(json.dumps({"sources": sources}))
-        seen = check_model(str(model), first.task.hashes)
-        return seen is not None and seen.level == "warning" and "has learnt a task of this name" in seen.what
+        findings = check_sources(str(model), first.task.hashes)
+        return any(found.level == "warning" and "has learnt a task of this name" in found.what for found in findings)
 
     now = {name: first.task.hashes[name] for name in ("about", "train")}
     assert not warned(now)
     assert warned(now | {"train": "0" * 64})
     assert not warned({"about": "0" * 64, "train": "0" * 64})
     assert not warned({"about": now["about"]})
-    assert check_model("somebody/model", first.task.hashes) is None
+    assert not check_sources("somebody/model", first.task.hashes)
     for foreign in ([1], {"sources": "the web"}):
         (model / "provenance.json").write_text(json.dumps(foreign))
-        assert check_model(str(model), first.task.hashes) is None
+        assert not check_sources(str(model), first.task.hashes)

@@ -16,7 +16,6 @@ import running_jobs as work
 import toys
 from acclimate.core import files, settings
 from acclimate.core.types import Cost
-from acclimate.data.gather import gather
 from acclimate.data.inputs import Inputs
 from acclimate.jobs import job as named
 from acclimate.jobs import workers_ray
@@ -108,7 +107,7 @@ def test_a_race_with_probes_on_the_cluster_is_that_of_one_process(cluster, toy_r
     outcomes = []
     for run, where in ((tmp_path / "there", Where(cluster=cluster.address)), (tmp_path / "here", Where())):
         labelled, _ = toys.files_in(toy_race.inputs)
-        materials = gather(Inputs(run, labelled, models=(str(pretrained / "checkpoint"),)))
+        materials = toys.gathered(Inputs(run, labelled, models=(str(pretrained / "checkpoint"),)))
         with working(where):
             outcome = run_race(recipe, materials, run, command="acclimate race")
         outcomes.append(

@@ -14,8 +14,10 @@ from pathlib import Path
 import pytest
 
 from acclimate.core.types import Example, Split
+from acclimate.data.doctor import examine
 from acclimate.data.gather import prepare_task
 from acclimate.data.inputs import Inputs
+from acclimate.data.model import open_model
 from acclimate.methods import finetune, probe
 from acclimate.methods.tuning import head as initial_head
 from acclimate.methods.tuning.looks import predicted_dev
@@ -130,7 +132,10 @@ def ready(train, dev, encoder, place):
     paths = {name: place / f"{name}.jsonl" for name in files}
     kind = "tokens" if words else "score" if isinstance(train[0]["label"], float) else "auto"
     labelled = LabelledFiles(**paths, kind=kind, max_tokens=24)
-    task, read, examination = prepare_task(Inputs(place / "run", labelled, models=(str(encoder),)), seeds=0)
+    inputs = Inputs(place / "run", labelled, models=(str(encoder),))
+    read = inputs.labelled()
+    examination = examine(read, model=open_model(inputs.model), seeds=0)
+    task, read, examination = prepare_task(inputs, read, examination)
     return task, [*(finding.what for finding in examination.findings), *read.notes]
 
 

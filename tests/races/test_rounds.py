@@ -191,10 +191,10 @@ def test_a_budget_of_a_second_is_accepted_and_says_what_it_would_take(toy_race: 
 def test_raw_text_that_takes_too_long_to_read_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reads = race.gather
 
-    def slow(inputs: Inputs, **stated: Any) -> Materials:
-        if inputs.raw.places():
+    def slow(inputs: Inputs, *values: Any, **stated: Any) -> Materials:
+        if inputs.raw.texts():
             time.sleep(60)
-        return reads(inputs, **stated)
+        return reads(inputs, *values, **stated)
 
     monkeypatch.setattr(race, "gather", slow)
     task, raw = toys.files_in(toys.write_inputs(tmp_path))
@@ -207,7 +207,7 @@ def test_raw_text_that_takes_too_long_to_read_is_left_out(tmp_path: Path, monkey
         watch=lambda progress: told.append(progress.values.get("note", "")),
     )
     recipe = race.recipe_for("embedded")
-    materials = race.materials_for(inputs, recipe, budget="1s")
+    materials = race.materials_for(inputs, recipe, budget=parse_budget("1s"))
     assert materials.unread
     assert materials.domain is None
     [note] = [note for note in told if "raw text" in note]

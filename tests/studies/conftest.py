@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import toys
-from acclimate.data import published
 from acclimate.models.encoder import new_encoder, save_model
+from acclimate.reading import published
 from acclimate.reading.datasets import blurb
 from acclimate.reading.datasets.catalogue import Dataset, split_form
 from acclimate.reading.formats.delimited import delimited_examples, iob_examples, number, one_of

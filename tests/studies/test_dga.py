@@ -14,7 +14,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 import toys
 from acclimate.core import settings
 from acclimate.core.types import Cost
-from acclimate.data.inputs import Inputs, Raw, read_task
+from acclimate.data.inputs import Inputs, Raw
 from acclimate.jobs.run import do_all
 from acclimate.methods import METHODS
 from acclimate.races.compare import MAIN
@@ -22,6 +22,7 @@ from acclimate.races.outcome import Outcome
 from acclimate.races.run import run
 from acclimate.races.tables import as_csv, write
 from acclimate.reading.labelled import LabelledFiles
+from acclimate.reading.published import read_task
 from acclimate.reports.table import HEADING
 from acclimate.studies import STUDIES, datasets
 from acclimate.studies.dga import ADAPTED, AVERAGE, AVERAGE_ACCURACY, ENSEMBLE, MLM, DgaStudyRecipe, design, reported

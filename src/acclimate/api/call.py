@@ -131,25 +131,12 @@ def watched(
     from rich.console import Console
 
     from acclimate.api.checks import check_tracker
-    from acclimate.api.screen import watching
-    from acclimate.core import ranks
-    from acclimate.jobs.where import current_workers
-    from acclimate.training.trackers import TRACKERS
+    from acclimate.api.screen import listening
 
     check_tracker(track)
     console = Console(soft_wrap=True)
     if not (console.is_terminal or console.is_jupyter):
         console = Console(soft_wrap=True, stderr=True)  # what a script prints is its own
-    with contextlib.ExitStack() as stack:
-        watches = [watch] if watch is not None else []
-        if progress:
-            watches.append(stack.enter_context(watching(console, several=several or current_workers() is not None)))
-        for name in track if ranks.is_first() else ():
-            tracker = TRACKERS[name](out.name, out, {"command": current_call()})
-            watches.append(stack.enter_context(contextlib.closing(tracker)))
-
-        def listen(progress: Any) -> None:
-            for listener in watches:
-                listener(progress)
-
+    screen = console if progress else None
+    with listening(screen, track, out, command=current_call(), watch=watch, several=several) as listen:
         yield listen

@@ -210,8 +210,8 @@ def _check_datasets(recipe: Any, data: Path | None) -> None:
 def _check_dataset(named: Any, data: Path | None) -> None:
     """Raises ValueError unless this is a labelled file, with its columns if they are stated, or a dataset in `data`."""
     from acclimate.data.as_files import is_hub_id, labelled_files
-    from acclimate.data.published import check_published, unplaced
     from acclimate.reading.labelled import LabelledFiles, check_labelled_files, with_way_out
+    from acclimate.reading.published import check_published, unplaced
     from acclimate.reading.tables import ColumnError
 
     files = LabelledFiles(**({"train": Path(named)} if isinstance(named, str) else vars(named)))
@@ -315,12 +315,12 @@ def check_files(parameters: Mapping[str, Any]) -> None:
 
     name, data = str(parameters["task"]), parameters.get("data")
     if data is not None:
-        from acclimate.data.published import check_published
+        from acclimate.reading.published import check_published
 
         check_published(name, data)
     else:
         if not Path(name).exists():
-            from acclimate.data.published import unplaced
+            from acclimate.reading.published import unplaced
 
             if way_out := unplaced(name):
                 raise ValueError(way_out)

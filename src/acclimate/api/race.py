@@ -13,19 +13,21 @@ from acclimate.core.door import option
 if TYPE_CHECKING:
     from acclimate.core.types import Watch
     from acclimate.data.examination import Examination
-    from acclimate.data.inputs import Inputs
+    from acclimate.data.inputs import Inputs, Raw
     from acclimate.jobs.where import Where
     from acclimate.races.outcome import StudyEnd
+    from acclimate.races.planning.budget import Budget
     from acclimate.races.planning.dry_run import DryRun
     from acclimate.races.recipe import RaceRecipe
     from acclimate.races.report import RaceReport
+    from acclimate.reading.labelled import LabelledFiles
 
 
 @dataclass(frozen=True)
 class RaceOrder:
     """A race as it was ordered and checked.
 
-    budget          such as "20min"; None: no limit
+    budget          None: no limit
     notes           on a budget that the user did not state
     probe_only      True to adapt and probe, and to fine-tune nothing
     learning_curve  True if learning curves follow
@@ -35,7 +37,7 @@ class RaceOrder:
     recipe: RaceRecipe
     inputs: Inputs
     command: str
-    budget: str | None = None
+    budget: Budget | None = None
     notes: tuple[str, ...] = ()
     probe_only: bool = False
     learning_curve: bool = False
@@ -79,13 +81,23 @@ def order_race(
     usual        the recipe without what the user stated
     checkpoints  name -> directory or hub id of an encoder of the user
 
-    Raises ValueError for a budget that cannot be read, for settings that would do nothing, and for checkpoints that are
-    no encoders.
+    Raises ValueError for inputs that exclude each other, for a budget that cannot be read, for settings that would do
+    nothing, and for checkpoints that are no encoders.
     """
     from acclimate.data.checkpoints import resolve_checkpoints
     from acclimate.races.planning.budget import budget_or_usual
     from acclimate.races.recipe import refuse_unused
 
+    if inputs.rows and recipe.folds:
+        raise ValueError(
+            f"{option('rows')} samples rows of train alone, and {option('folds')} divides train, dev and test "
+            f"together: leave one out"
+        )
+    if inputs.raw.general is None and inputs.model is None:
+        raise ValueError(
+            f"{option('model', 'scratch')} pretrains a small encoder on general text, and there is none. Add "
+            f"{option('general', 'TEXT')}, or leave {option('model')} out to start from the embedded encoder"
+        )
     limit, notes = budget_or_usual(budget, recipe, probe_only=probe_only)
     refuse_unused(
         recipe,
@@ -96,6 +108,42 @@ def order_race(
     encoders = resolve_checkpoints(checkpoints or {}, inputs.model, reserved_names=recipe.reserved_names)
     inputs = replace(inputs, checkpoints=encoders)
     return RaceOrder(recipe, inputs, command, limit, notes, probe_only, learning_curve)
+
+
+def examine_files(
+    files: LabelledFiles,
+    raw: Raw,
+    *,
+    model: str | None,
+    seeds: int,
+    contestants: int,
+    run: Path | None,
+    watch: Watch,
+) -> Examination:
+    """Return what the doctor finds in labelled files, raw text and a model.
+
+    model               directory or hub id; None: the encoder that comes with acclimate
+    seeds, contestants  of the race to come
+    run                 a finished race on this task, whose scores' spread counts; None: the spread is guessed
+    """
+    from acclimate.api.settings import stand_in_of
+    from acclimate.data.doctor import examine
+    from acclimate.data.model import open_model
+    from acclimate.models.loading import EMBEDDED, resolved
+    from acclimate.races.report import spread_of
+    from acclimate.reading.labelled import read_files
+
+    labelled = read_files(files)
+    return examine(
+        labelled,
+        raw.texts(),
+        model=open_model(resolved(model or EMBEDDED)),
+        seeds=seeds,
+        comparisons=contestants,
+        spread=None if run is None else spread_of(run, labelled),
+        finetune=stand_in_of("finetune"),
+        watch=watch,
+    )
 
 
 def plan_race(order: RaceOrder) -> DryRun:
@@ -115,6 +163,7 @@ def run_race(order: RaceOrder, *, examine: Callable[[Examination | None], None])
     """
     from acclimate.jobs.job import check_format
     from acclimate.races import race
+    from acclimate.races.report import write_race_pages
     from acclimate.studies import learning_curve
 
     recipe, inputs, out = order.recipe, order.inputs, order.inputs.out
@@ -124,7 +173,8 @@ def run_race(order: RaceOrder, *, examine: Callable[[Examination | None], None])
         examine(materials.examination)
         if order.learning_curve:
             learning_curve.check(recipe, materials, probe_only=order.probe_only)
-        report = race.run_and_write(recipe, materials, out, **order.limits, command=order.command, watch=inputs.watch)
+        race.run_race(recipe, materials, out, **order.limits, command=order.command, watch=inputs.watch)
+        report = write_race_pages(out)
         curves = None
         if order.learning_curve:
             curves = learning_curve.follow(recipe, materials, out, **order.limits, watch=inputs.watch)

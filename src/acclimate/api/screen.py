@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from importlib.util import find_spec
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -45,6 +46,40 @@ def watching(console: Console, *, several: bool = False) -> Iterator[Watch]:
             yield _drawing(bars)
     else:
         yield _printing(console)
+
+
+@contextmanager
+def listening(
+    console: Console | None,
+    track: Sequence[str],
+    out: Path,
+    *,
+    command: str,
+    watch: Watch | None = None,
+    several: bool = False,
+) -> Iterator[Watch]:
+    """Yield a watch whose progress goes to `watch`, to the screen and to trackers.
+
+    console  None: nothing is shown
+    track    names of trackers, which write about the run in the directory `out`
+    several  as of `watching`
+    """
+    from acclimate.jobs.where import current_workers
+    from acclimate.training.trackers import TRACKERS
+
+    with ExitStack() as stack:
+        watches = [watch] if watch is not None else []
+        if console is not None:
+            several = several or current_workers() is not None
+            watches.append(stack.enter_context(watching(console, several=several)))
+        for name in track if ranks.is_first() else ():
+            watches.append(stack.enter_context(closing(TRACKERS[name](out.name, out, {"command": command}))))
+
+        def listen(progress: Progress) -> None:
+            for listener in watches:
+                listener(progress)
+
+        yield listen
 
 
 def _redraws(console: Console) -> bool:

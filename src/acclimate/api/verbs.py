@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from acclimate.api.call import KeywordError, current_call, model_path, python_function, watched
 from acclimate.api.checks import check_models
-from acclimate.api.race import order_race, plan_race, run_jobs, run_race
+from acclimate.api.race import examine_files, order_race, plan_race, run_jobs, run_race
 from acclimate.api.settings import schema, stand_in_of
 from acclimate.api.study import Study, study_in
 from acclimate.api.task_options import EvaluationOptions, RaceOptions, Separated, TaskOptions, split_keywords
@@ -37,9 +37,9 @@ from acclimate.jobs.where import Where
 if TYPE_CHECKING:
     from acclimate.core.types import Checkpoint, Watch
     from acclimate.data.examination import Examination
-    from acclimate.data.published import CatalogueCounts
     from acclimate.methods import Method
     from acclimate.races.recipe import RaceRecipe
+    from acclimate.reading.published import CatalogueCounts
 
 
 @python_function(RaceOptions, Where)
@@ -223,11 +223,7 @@ def doctor(
 
     >>> found = acclimate.doctor(frame, text="abstract", label="topic", corpus="abstracts")
     """
-    from acclimate.data.doctor import examine
-    from acclimate.data.published import count_catalogue
-    from acclimate.models.loading import EMBEDDED
-    from acclimate.races.report import spread_of
-    from acclimate.reading.labelled import read_files
+    from acclimate.reading.published import count_catalogue
 
     (known,), unknown = split_keywords(options, TaskOptions)
     if unknown:
@@ -235,16 +231,18 @@ def doctor(
         near = did_you_mean(name, _options(doctor, TaskOptions), "")
         raise KeywordError(f"doctor() has no option '{name}'{near}")
     task_options = TaskOptions(**known)
-    start = EMBEDDED if model is None else model_path("doctor", "model", model)
+    start = None if model is None else model_path("doctor", "model", model)
     with watched(progress, watch) as outlet:
         if task_options.data is not None:
             return count_catalogue(str(task), Path(task_options.data), watch=outlet)
-        labelled = read_files(task_options.labelled_files(task))
+        files = task_options.labelled_files(task)
         raw = task_options.raw_text(_domain(task, corpus), general, separated)
-        spread = None if run is None else spread_of(Path(run), labelled)
-        planned: dict[str, Any] = {"seeds": seeds, "comparisons": contestants, "spread": spread}
-        planned |= {"finetune": stand_in_of("finetune")}
-        return examine(labelled, raw, model=start, **planned, watch=outlet)
+        planned: dict[str, Any] = {
+            "seeds": seeds,
+            "contestants": contestants,
+            "run": None if run is None else Path(run),
+        }
+        return examine_files(files, raw, model=start, **planned, watch=outlet)
 
 
 @python_function()

@@ -35,13 +35,16 @@ def prepare(
 ) -> None:
     """Read, split and check labelled files, and seal the test labels: OUT/data, a task for `adapt`. Trains nothing."""
     from acclimate.core import ranks
+    from acclimate.data.doctor import examine
     from acclimate.data.gather import prepare_task
     from acclimate.data.inputs import Inputs
     from acclimate.reports.page import escaped
 
     with session.watched() as watch:
         inputs = Inputs(out, labelled, data=data, leaks=leaks, rows=rows, watch=watch)
-        prepared, ready, examination = prepare_task(inputs, comparisons=4)
+        labelled_rows = inputs.labelled()
+        examination = examine(labelled_rows, comparisons=4, watch=watch)
+        prepared, ready, examination = prepare_task(inputs, labelled_rows, examination)
     session.tell_findings(examination)
     if ranks.is_first():
         sizes = ", ".join(f"{split} {size:,}" for split, size in prepared.sizes.items())
@@ -250,7 +253,7 @@ def vocabulary(
 def fetch(
     session: Session,
     catalogue: Annotated[
-        str,  # data.published.CATALOGUES has them, but loads numpy; tests/data/test_fetch.py holds this help to it
+        str,  # reading.published.CATALOGUES has them, but loads numpy; tests/data/test_fetch.py holds this help to it
         typer.Argument(metavar="CATALOGUE", help="blurb or questions; with --from also tlm, dga, glue."),
     ],
     to: Annotated[Path, typer.Option("--to", metavar="DIR", help="Folder to fill; the same command goes on there.")],
@@ -261,7 +264,7 @@ def fetch(
     """Fetch a benchmark's files from where they are published, checked by their hashes; or check and take a copy."""
     from acclimate.core import files
     from acclimate.data import fetch
-    from acclimate.data.published import datasets_of
+    from acclimate.reading.published import datasets_of
 
     datasets = datasets_of(catalogue)
     with files.hold(to), session.watched() as watch:

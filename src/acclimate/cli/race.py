@@ -17,7 +17,7 @@ from acclimate.api.checks import (
     check_race,
     check_start,
 )
-from acclimate.api.race import RaceOrder, order_race, plan_race, run_race
+from acclimate.api.race import RaceOrder, examine_files, order_race, plan_race, run_race
 from acclimate.cli import options
 from acclimate.cli.options import JOBS, TRACKING
 from acclimate.cli.verb import Session, command, verb
@@ -64,18 +64,9 @@ def doctor(
     if data is not None:
         _count_splits(session, task, data)
         return
-    from acclimate.api.settings import stand_in_of
-    from acclimate.data.doctor import examine
-    from acclimate.models.loading import EMBEDDED
-    from acclimate.races.report import spread_of
-    from acclimate.reading.labelled import read_files
-
-    read = read_files(labelled)
-    spread = None if run is None else spread_of(run, read)
     with session.watched() as watch:
-        planned: dict[str, Any] = {"seeds": seeds, "comparisons": contestants, "spread": spread}
-        planned |= {"finetune": stand_in_of("finetune")}
-        examination = examine(read, raw, model=model or EMBEDDED, **planned, watch=watch)
+        planned: dict[str, Any] = {"seeds": seeds, "contestants": contestants, "run": run}
+        examination = examine_files(labelled, raw, model=model, **planned, watch=watch)
     if not json:
         session.say(examination.as_text(details=details))
     if json:
@@ -88,7 +79,7 @@ def _count_splits(session: Session, catalogue: str, folder: Path) -> None:
     """The exit status is 1 if a count differs for no known reason, or cannot be made."""
     from dataclasses import asdict
 
-    from acclimate.data.published import count_catalogue
+    from acclimate.reading.published import count_catalogue
 
     with session.watched() as watch:
         counts = count_catalogue(catalogue, folder, watch=watch)
@@ -264,7 +255,7 @@ def _without_model(parameters: dict[str, Any]) -> dict[str, Any]:
 
 
 def _model_then_task(parameters: Mapping[str, Any]) -> None:
-    from acclimate.data.published import check_order
+    from acclimate.reading.published import check_order
 
     if parameters["model"] is not None:
         check_order(parameters["model"], parameters["task"])

@@ -17,7 +17,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import wraps
 from pathlib import Path
 from types import FrameType
@@ -45,7 +45,7 @@ from acclimate.text.untrusted import plain_lines, printable
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from acclimate.core.types import Progress, Watch
+    from acclimate.core.types import Watch
 
 Recipe = TypeVar("Recipe")
 
@@ -117,25 +117,12 @@ class Session:
         self.stated = recipe
         return recipe
 
-    @contextmanager
-    def watched(self) -> Iterator[Watch]:
+    def watched(self) -> AbstractContextManager[Watch]:
         """Within the block, progress is shown on the screen and sent to the trackers of --track."""
-        from acclimate.api.screen import watching
-        from acclimate.core import ranks
-        from acclimate.jobs.where import current_workers
-        from acclimate.training.trackers import TRACKERS
+        from acclimate.api.screen import listening
 
-        with ExitStack() as stack:
-            watches = [stack.enter_context(watching(self.console, several=current_workers() is not None))]
-            for name in (self.parameters.get("track") or []) if ranks.is_first() else []:
-                out = self.parameters["out"]
-                watches.append(stack.enter_context(closing(TRACKERS[name](out.name, out, {"command": command()}))))
-
-            def watch(progress: Progress) -> None:
-                for listener in watches:
-                    listener(progress)
-
-            yield watch
+        track, out = self.parameters.get("track") or (), self.parameters.get("out", Path())
+        return listening(self.console, track, out, command=command())
 
 
 def verb(

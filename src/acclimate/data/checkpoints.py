@@ -69,7 +69,7 @@ def resolve_checkpoints(
     if not checkpoints:
         return {}
     check_names(checkpoints, reserved_names)
-    contents = {} if start is None else {identity(resolved(start)): "the model that the race starts from"}
+    contents = {} if start is None else {identity(start): "the model that the race starts from"}
     models: dict[str, str] = {}
     for name, path in checkpoints.items():
         if not isinstance(path, str | os.PathLike):

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -26,10 +26,10 @@ from acclimate.core.types import Document, Rejected, Watch, counted
 from acclimate.data.examination import CorpusFacts, Finding
 from acclimate.data.leaks import Sealed, SourceLeaks, leak_kind
 from acclimate.data.lengths import TextOrPair
-from acclimate.data.materials import corpus_path
+from acclimate.data.materials import RawText
 from acclimate.reports.page import amount
 from acclimate.text.corpus import Corpus
-from acclimate.text.documents import Documents, read_documents
+from acclimate.text.documents import Documents
 from acclimate.text.overlap.references import text_hashes
 
 SAMPLE = 500  # documents
@@ -51,13 +51,11 @@ class Scanned:
     findings: list[Finding]
 
 
-def scan_corpus(
-    name: str, path: Path, sealed: Sealed, *, separated: Literal["line", "blank"], watch: Watch, seed: int = 0
-) -> Scanned:
-    """Read the corpus at `path` once: raw text, or a folder made by write_corpus.
+def scan_corpus(name: str, corpus: RawText, sealed: Sealed, *, watch: Watch, seed: int = 0) -> Scanned:
+    """Read the corpus once.
 
-    A document that leaks is named by its number in the order of `raw_documents`, from 1, because ids need not be
-    unique. A file that cannot be read is an error among the findings; the figures are those of the documents before it.
+    A document that leaks is named by its number in the corpus, from 1, because ids need not be unique. A file that
+    cannot be read is an error among the findings; the figures are those of the documents before it.
     """
     tally = _Tally(random.Random(seed))
     source_leaks = SourceLeaks(name, sealed)
@@ -65,7 +63,7 @@ def scan_corpus(
     rejected: list[Rejected] = []
     rejections = 0
     try:
-        read = raw_documents(path, separated=separated)
+        read = iter(corpus)
         documents = counted(read, watch, f"examining {name}")
         texts = ((f"{number} {document.id}", document.text) for number, document in tally.watched(documents))
         for marked, text, matches in sealed.match_documents(texts):
@@ -78,11 +76,10 @@ def scan_corpus(
         findings.append(
             Finding("error", f"The {name} corpus cannot be read: {error}", "Mend the file or leave it out.")
         )
-    facts = CorpusFacts(name, path.name, tally.documents, tally.characters, tally.copies(), tally.empty, rejections)
+    file = corpus.path.name
+    facts = CorpusFacts(name, file, tally.documents, tally.characters, tally.copies(), tally.empty, rejections)
     if not findings and facts.documents == facts.empty:
-        findings.append(
-            Finding("error", f"The {name} corpus {path.name} holds no text.", "Name another file or folder.")
-        )
+        findings.append(Finding("error", f"The {name} corpus {file} holds no text.", "Name another file or folder."))
     more = "At least " if rejections > len(rejected) else ""
     findings += [
         Finding(
@@ -102,14 +99,6 @@ def scan_corpus(
             )
         )
     return Scanned(facts, source_leaks, [(text[:BEGINNING], None) for text in tally.sample], findings)
-
-
-def raw_documents(path: Path, *, separated: Literal["line", "blank"]) -> Iterator[Document]:
-    """Return the documents of raw text or of a corpus folder, in the same order at each call."""
-    path = corpus_path(path)
-    if (path / "corpus.json").exists():
-        return Corpus(path).documents()
-    return read_documents(path, separated=separated)
 
 
 def grouped(rejected: Iterable[Rejected]) -> tuple[tuple[str, int, str], ...]:

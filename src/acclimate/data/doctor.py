@@ -1,6 +1,7 @@
 """`acclimate doctor`: what is wrong with labelled files, corpora and model, and what they can show, before training.
 
-It reads every corpus once, and does not load torch if the model is a directory. It counts labels of the test set, and
+It takes values and opens no file: labelled rows, raw text as documents, which it reads once, and an opened model. It
+counts labels of the test set, and
 compares them with labels of the same text elsewhere; it neither shows them nor keeps them beside their texts. It
 predicts nothing, so it scores nothing.
 """
@@ -10,12 +11,12 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from acclimate.core import files
+from acclimate.core import ranks
 from acclimate.core.door import option
 from acclimate.core.figures import has
 from acclimate.core.settings import SEEDS
@@ -30,14 +31,11 @@ from acclimate.data.examination import (
     Finding,
     Lengths,
     Level,
-    ModelFacts,
     Pieces,
 )
-from acclimate.data.inputs import Raw
 from acclimate.data.leaks import MOST_ROWS, NEAR, SEALED, Sealed, SourceLeaks, Splits
-from acclimate.data.model import check_checkpoint, check_rows, model_facts
+from acclimate.data.model import OpenedModel, check_checkpoint, check_rows
 from acclimate.data.partners import find_partners, findings_on_partners
-from acclimate.models.loading import resolved
 from acclimate.reports.page import amount, share
 from acclimate.tasks.tags import borne, words_of
 from acclimate.tasks.task import Kind, classes_in
@@ -45,6 +43,7 @@ from acclimate.text.overlap.words import normalised_words
 from acclimate.text.scripts import MUCH, pieces_sentence, unspaced_share
 
 if TYPE_CHECKING:
+    from acclimate.data.materials import RawText
     from acclimate.reading.labelled import Labelled
     from acclimate.reading.tables import FileRead
     from acclimate.statistics.power import PowerDesign
@@ -59,7 +58,6 @@ LOOKED_AT = 5_000  # training rows whose texts are searched for names of labels
 OTHERS = 10  # labels of other rows that are searched for comparison
 SHORTEST = 3  # letters of the shortest label whose name is searched
 SPLIT_AGAIN = "Split again, or say why the test set should differ."
-PROVENANCE = "provenance.json"  # of a checkpoint (training/run.py, which loads torch)
 LEAVE_OUT = "Leave those rows out of train."  # of train, those that hold a dev text
 MANY_LEAKED = 0.1  # share of a split that was split off, from which on the doctor names --group
 SWAPPED = 10  # if test has so many times the texts of train, the files may be swapped
@@ -83,9 +81,9 @@ MOST_LABELS = 2_000  # test labels, drawn evenly, on which the spread over items
 
 def examine(
     labelled: Labelled,
-    raw: Raw | None = None,
+    corpora: Mapping[str, RawText] = MappingProxyType({}),
     *,
-    model: str | None = None,
+    model: OpenedModel | None = None,
     seeds: int = SEEDS,
     comparisons: int = 1,
     spread: PowerDesign | None = None,
@@ -94,8 +92,9 @@ def examine(
     near: float = NEAR,
     watch: Watch = unwatched,
 ) -> Examination:
-    """Return the findings on a labelled task, raw text and a model (directory or hub id).
+    """Return the findings on a labelled task, raw text and a model.
 
+    corpora              raw text by name, "domain" and "general"
     seeds, comparisons   of the planned race, for the smallest detectable difference; 0: nothing is compared on test
     spread               of scores over items and seeds, from a race on this task (statistics/power.py); None:
                          it is guessed, by the metric and the labels of the test set
@@ -103,9 +102,11 @@ def examine(
     finetune             the recipe of the planned fine-tunings, or its stand-in; None: their steps are not known
     near                 least Jaccard similarity of a near-duplicate; 0: only exact ones and shared runs of words
 
-    A fault becomes a finding of level "error" and raises nothing.
+    A fault becomes a finding of level "error" and raises nothing. It may take a minute of all cores: the first of
+    several processes examines, and sends the others the result.
     """
-    raw, model = raw or Raw(), resolved(model) if model else None
+    if not ranks.is_first():
+        return Examination.from_json(ranks.agree({}))
     splits = labelled.splits
     sizes: dict[str, int] = {split: len(splits[split]) for split in SPLITS}
     watch(Progress("examining the labelled texts", 0, 0, "texts"))
@@ -120,12 +121,9 @@ def examine(
     if folds:
         every = tuple(row for split in SPLITS for row in splits[split])
         sealed = Sealed({"dev": (), "test": every}, near=near)
-    scans = [
-        corpus_scan.scan_corpus(name, path, sealed, separated=raw.separated, watch=watch)
-        for name, path in raw.places().items()
-    ]
+    scans = [corpus_scan.scan_corpus(name, corpus, sealed, watch=watch) for name, corpus in corpora.items()]
     watch(Progress("examining lengths and pieces", 0, 0, "texts"))
-    measured, broken, checkpoint, on_model = _measured(labelled, model, scans)
+    measured, broken, on_model = _measured(labelled, model, scans)
     counts = {} if labelled.kind in UNCLASSED else label_counts(_bearing(labelled))
     partners = find_partners(labelled, every=folds > 0)
     findings = [
@@ -140,7 +138,7 @@ def examine(
     findings += [finding for scan in scans for finding in scan.findings]
     detectable, reach, on_reach = _reach(labelled, seeds, comparisons, spread, folds)
     findings += on_reach
-    return Examination(
+    examination = Examination(
         task=_facts(labelled, model),
         files=tuple(map(_file_facts, labelled.files)),
         splits=sizes,
@@ -155,9 +153,10 @@ def examine(
         findings=tuple(sorted(findings, key=lambda finding: LEVELS.index(finding.level))),
         detectable=detectable,
         reach=reach,
-        model=checkpoint,
+        model=model.facts if model else None,
         partners=partners,
     )
+    return Examination.from_json(ranks.agree(examination.to_json()))
 
 
 def removed(labelled: Labelled, examination: Examination) -> Labelled:
@@ -187,31 +186,29 @@ def removed(labelled: Labelled, examination: Examination) -> Labelled:
     return dataclasses.replace(labelled, splits=splits, notes=tuple(notes))
 
 
-def _facts(labelled: Labelled, model: str | None) -> dict[str, str]:
+def _facts(labelled: Labelled, model: OpenedModel | None) -> dict[str, str]:
     facts = {"name": labelled.name, "kind": labelled.kind, "metric": labelled.metric.name}
     if labelled.labels:
         facts["labels"] = f"{len(labelled.labels)}"
     facts["max_tokens"] = f"{labelled.max_tokens}"
     if model is not None:
-        facts["model"] = Path(model).name if Path(model).expanduser().is_dir() else model
+        facts["model"] = model.name
     return facts
 
 
 def _measured(
-    labelled: Labelled, model: str | None, scans: Sequence[Scanned]
-) -> tuple[Lengths | None, list[Pieces], ModelFacts | None, list[Finding]]:
-    """Return lengths, pieces, what the model consists of, and findings; an "error" if the model cannot be read."""
+    labelled: Labelled, model: OpenedModel | None, scans: Sequence[Scanned]
+) -> tuple[Lengths | None, list[Pieces], list[Finding]]:
+    """Return lengths, pieces and findings; an "error" if the model cannot be read."""
     sampled = lengths.bounded_sample([(row.text, row.pair) for split in SPLITS for row in labelled.splits[split]])
     in_words = lengths.lengths_in_words(sampled, labelled.max_tokens) if sampled else None
     unspaced = unspaced_share(" ".join(text for text, _ in sampled))
     noted = [Finding("note", f"{sentence}.") for sentence in [pieces_sentence(unspaced)] if sentence]
     if model is None or in_words is None:
-        return in_words, [], None, noted
-    try:
-        by = lengths.reader(model)
-        checkpoint = model_facts(model)
-    except ValueError as error:
-        return in_words, [], None, [Finding("error", f"The model cannot be used: {error}")]
+        return in_words, [], noted
+    if model.reader is None or model.facts is None:
+        return in_words, [], [Finding("error", f"The model cannot be used: {model.fault}")]
+    by = model.reader
     encoded = lengths.tokenised(sampled, by)
     measured = lengths.lengths(sampled, encoded, labelled.max_tokens, by)
     if labelled.kind in WINDOWED:
@@ -222,8 +219,8 @@ def _measured(
         broken.append(lengths.pieces(scan.facts.name, texts, lengths.tokenised(texts, by), by))
     with_words = [pieces for pieces in broken if pieces is not None]
     findings = noted + lengths.findings(measured, with_words, windows=labelled.kind in WINDOWED, spaced=unspaced < MUCH)
-    findings += check_checkpoint(checkpoint, labelled.kind)
-    return measured, with_words, checkpoint, [*findings, *findings_on_emptied(labelled, by)]
+    findings += check_checkpoint(model.facts, labelled.kind)
+    return measured, with_words, [*findings, *findings_on_emptied(labelled, by)]
 
 
 def findings_on_emptied(labelled: Labelled, by: lengths.Reader) -> list[Finding]:
@@ -525,29 +522,6 @@ def note_removal(examination: Examination, labelled: Labelled) -> Examination:
         else:
             findings.append(Finding(finding.level, notes[finding.way_out]) if finding.way_out in notes else finding)
     return dataclasses.replace(examination, findings=tuple(findings), dropped=True)
-
-
-def check_model(model: str | None, hashes: Mapping[str, str]) -> Finding | None:
-    """Return a warning if the model may have learnt this task before, from other rows. hashes: of the prepared task.
-
-    A checkpoint made by acclimate records the hash of all its training rows together, so it is unknown which of the
-    present rows were among them.
-    """
-    path = Path(model or "") / PROVENANCE
-    provenance = files.read_json(path) if model is not None and path.is_file() else None
-    sources = provenance.get("sources") if isinstance(provenance, dict) else None
-    if not isinstance(sources, dict):  # no provenance, or not written by acclimate
-        return None
-    if sources.get("about") != hashes["about"] or sources.get("train") in (None, hashes["train"]):
-        return None
-    return Finding(
-        "warning",
-        "The model has learnt a task of this name, kind, metric, length and labels before, from other training rows "
-        "(provenance.json). If it is this one, texts that are test now may have been among them, and it would be right "
-        "by remembering.",
-        f"Give the split that it was trained with ({option('split_seed')}, or {option('dev')} and {option('test')}), "
-        f"or another model.",
-    )
 
 
 def label_counts(splits: Splits) -> dict[str, dict[str, int]]:

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from acclimate.core import files, ranks, settings
-from acclimate.core.door import option
 from acclimate.core.settings import SEEDS
 from acclimate.core.types import SPLITS, Document, Example, Split, Watch
-from acclimate.data.corpus_scan import raw_documents
-from acclimate.data.doctor import check_model, examine, folded_splits, note_removal, removed
+from acclimate.data.doctor import folded_splits, note_removal, removed
 from acclimate.data.examination import Examination
 from acclimate.data.folds import with_folds
-from acclimate.data.inputs import Inputs, Raw
-from acclimate.data.materials import Materials, built_corpus, corpus_of_split, listing
+from acclimate.data.inputs import Inputs
+from acclimate.data.materials import Materials, RawText, built_corpus, corpus_of_split, listing
+from acclimate.data.model import check_sources
 from acclimate.reading.labelled import Labelled
 from acclimate.reports.page import amount
 from acclimate.tasks.prepared import Prepared, prepare
@@ -36,43 +35,24 @@ HELDOUT = {"domain": "heldout", "general": "general-heldout"}  # raw text -> fol
 
 
 def gather(
-    inputs: Inputs,
-    labelled: Labelled | None = None,
-    *,
-    seeds: int = SEEDS,
-    comparisons: int = 4,
-    folds: int = 0,
-    finetune: Any = None,
+    inputs: Inputs, labelled: Labelled, examination: Examination, *, folds: int = 0, seeds: int = SEEDS
 ) -> Materials:
     """Return the materials of a study of one task, and write the doctor's examination to `inputs.out/examination.json`.
 
-    labelled  the rows, if they have been read
-    seeds, comparisons  of the study, from which the doctor estimates what it could detect
-    folds     of a cross-validation that is repeated `seeds` times; 0: none
-    finetune  the recipe of the fine-tunings, of whose steps the doctor speaks
+    labelled     the rows that were read of `inputs.task`
+    examination  the doctor's findings on these rows, the raw text and the model of the inputs
+    folds        of a cross-validation that is repeated `seeds` times; 0: none
 
     Documents of raw text that contain a dev or test text are left out. One in HELD_OUT documents of the domain, and at
     most the same share of the general text, are held out of all training and retrieval, to measure the loss on.
 
-    Raises ValueError for faults of the files, before anything is trained.
+    Raises ValueError for faults that the doctor found, before anything is trained.
     """
     assert inputs.task is not None
-    if inputs.rows and folds:
-        raise ValueError(
-            f"{option('rows')} samples rows of train alone, and {option('folds')} divides train, dev and test "
-            f"together: leave one out"
-        )
-    labelled = inputs.labelled() if labelled is None else labelled
-    if inputs.raw.general is None and inputs.model is None:
-        raise ValueError(
-            f"{option('model', 'scratch')} pretrains a small encoder on general text, and there is none. Add "
-            f"{option('general', 'TEXT')}, or leave {option('model')} out to start from the embedded encoder"
-        )
-    planned: dict[str, Any] = {"seeds": seeds, "comparisons": comparisons, "folds": folds, "finetune": finetune}
-    task, labelled, examination = prepare_task(inputs, labelled, **planned)
+    task, labelled, examination = prepare_task(inputs, labelled, examination)
     place, watch = inputs.out / "corpora", inputs.watch
     task_text = corpus_of_split(task, "train", place, watch)
-    making = _Making(inputs.raw, place, task, examination, watch)
+    making = _Making(inputs.raw.texts(), place, task, examination, watch)
     domain, heldout, on_domain = making.domain()
     general, general_heldout, on_general = making.general()
     materials = Materials(
@@ -96,21 +76,12 @@ def gather(
 
 
 def prepare_task(
-    inputs: Inputs, labelled: Labelled | None = None, **planned: Any
+    inputs: Inputs, labelled: Labelled, examination: Examination
 ) -> tuple[Prepared, Labelled, Examination]:
-    """Return the task, prepared in `inputs.out/data`, its rows, and what the doctor finds in them and in the raw text.
+    """Return the task, prepared in `inputs.out/data`, with its rows and findings, after leaks are dropped if asked for.
 
-    labelled  the rows, if they have been read
-    planned   of the study, as `doctor.examine` takes it
-
-    Writes the examination to `inputs.out/examination.json`. Raises ValueError for faults of the files.
+    Writes the examination to `inputs.out/examination.json`. Raises ValueError for faults that the doctor found.
     """
-    labelled = inputs.labelled() if labelled is None else labelled
-    # an examination may take a minute of all cores: the first of several processes does it and sends the result
-    plain: dict[str, Any] = {}
-    if ranks.is_first():
-        plain = examine(labelled, inputs.raw, model=inputs.model, **planned, watch=inputs.watch).to_json()
-    examination = Examination.from_json(ranks.agree(plain))
     if examination.errors:
         raise ValueError("\n".join(f"{error.what} {error.way_out}".strip() for error in examination.errors))
     if inputs.leaks == "drop":
@@ -118,8 +89,8 @@ def prepare_task(
         examination = note_removal(examination, labelled)
     read_task, source = labelled.task(), labelled.files[0].path
     task = ranks.first_then_all(lambda: prepare(read_task, source, inputs.out / "data"))
-    if (learnt := check_model(inputs.model, task.hashes)) is not None:
-        examination = replace(examination, findings=(learnt, *examination.findings))
+    findings = (*check_sources(inputs.model, task.hashes), *examination.findings)
+    examination = replace(examination, findings=findings)
     if ranks.is_first():
         files.write_json(inputs.out / EXAMINATION, examination.to_json())
         read = labelled.columns
@@ -132,7 +103,7 @@ def prepare_task(
 class _Making:
     """Makes corpora from raw text, each once for these files and this task."""
 
-    raw: Raw
+    raw: Mapping[str, RawText]
     place: Path
     task: Prepared
     examination: Examination
@@ -140,9 +111,9 @@ class _Making:
 
     def domain(self) -> tuple[Corpus | None, Corpus | None, list[str]]:
         """Return the documents for adaptation, those that measure the loss (None if there are none), and a note."""
-        if self.raw.domain is None:
+        if "domain" not in self.raw:
             return None, None, []
-        adapting, heldout, counts = self._parted("domain", self.raw.domain, HELD_OUT)
+        adapting, heldout, counts = self._parted("domain", HELD_OUT)
         note = (
             f"Of the domain's {amount(counts.documents, 'document')} {len(adapting):,} adapt, {len(heldout or ()):,} "
             f"measure the loss; {counts.left_out(len(adapting) + len(heldout or ()))}"
@@ -156,10 +127,10 @@ class _Making:
         most. `one_in` is a multiple of HELD_OUT, so the domain's text holds out the same document if it has it too:
         no model adapts on a document that measures forgetting.
         """
-        if self.raw.general is None:
+        if "general" not in self.raw:
             return None, None, []
         one_in = HELD_OUT * math.ceil(self._counts("general").documents / (HELD_OUT * MOST_HELD_OUT))
-        used, heldout, counts = self._parted("general", self.raw.general, one_in)
+        used, heldout, counts = self._parted("general", one_in)
         if heldout is None and not counts.leaked and not counts.empty and len(used) == counts.documents:
             return used, None, []
         note = (
@@ -168,7 +139,7 @@ class _Making:
         )
         return used, heldout, [note]
 
-    def _parted(self, name: str, source: Path, one_in: int) -> tuple[Corpus, Corpus | None, _Counts]:
+    def _parted(self, name: str, one_in: int) -> tuple[Corpus, Corpus | None, _Counts]:
         """Return the documents to train on or to retrieve from, one in `one_in` held out (None if there are none), and
         counts.
 
@@ -184,29 +155,29 @@ class _Making:
         def measures(document: Document) -> bool:
             return _held(document, one_in) and normalised_words(document.text) not in task_texts
 
-        self._check_some(name, source, trains)
-        training = self._kept(name, name, source, trains, one_in)
+        self._check_some(name, trains)
+        training = self._kept(name, name, trains, one_in)
         heldout = None
-        if any(True for _ in self._left(name, source, measures)):
-            heldout = self._kept(name, HELDOUT[name], source, measures, one_in)
+        if any(True for _ in self._left(name, measures)):
+            heldout = self._kept(name, HELDOUT[name], measures, one_in)
         return training, heldout, self._counts(name)
 
-    def _left(self, name: str, source: Path, keep: Callable[[Document], bool]) -> Iterator[Document]:
+    def _left(self, name: str, keep: Callable[[Document], bool]) -> Iterator[Document]:
         """Yield the documents that have text, contain no dev or test text, and for which `keep` is True."""
         leaked = self.examination.leaked.get(name, frozenset())
-        for number, document in enumerate(raw_documents(source, separated=self.raw.separated), 1):
+        for number, document in enumerate(self.raw[name], 1):
             if str(number) not in leaked and document.text.strip() and keep(document):
                 yield document
 
-    def _kept(self, name: str, part: str, source: Path, keep: Callable[[Document], bool], one_in: int) -> Corpus:
+    def _kept(self, name: str, part: str, keep: Callable[[Document], bool], one_in: int) -> Corpus:
         hashes = {split: self.task.hashes[split] for split in SPLITS}
         leaked = sorted(self.examination.leaked.get(name, ()))
-        made_of = [listing(source), self.raw.separated, hashes, leaked, one_in]
+        made_of = [listing(self.raw[name].path), self.raw[name].separated, hashes, leaked, one_in]
         path = self.place / f"{part}-{settings.digest(made_of)[:12]}"
-        return ranks.first_then_all(lambda: built_corpus(path, self._left(name, source, keep), self.watch))
+        return ranks.first_then_all(lambda: built_corpus(path, self._left(name, keep), self.watch))
 
-    def _check_some(self, name: str, source: Path, keep: Callable[[Document], bool]) -> None:
-        if any(True for _ in self._left(name, source, keep)):
+    def _check_some(self, name: str, keep: Callable[[Document], bool]) -> None:
+        if any(True for _ in self._left(name, keep)):
             return
         facts = self._counts(name)
         others = facts.documents - facts.leaked - facts.empty
@@ -217,7 +188,7 @@ class _Making:
         ]
         why = ", ".join(f"{count:,} {reason}" for count, reason in parts if count)
         raise ValueError(
-            f"{printable(str(source))}: nothing of the {name} corpus is left to train on: of "
+            f"{printable(str(self.raw[name].path))}: nothing of the {name} corpus is left to train on: of "
             f"{amount(facts.documents, 'document')} {why}. Add {name} text that is not in dev or test"
         )
 

@@ -5,16 +5,16 @@ benchmark's folder, or a dataset of the hub.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from acclimate.core.door import option
 from acclimate.core.types import Watch, unwatched
 from acclimate.data.as_files import is_hub_id, labelled_files
-from acclimate.data.published import published, unplaced
+from acclimate.data.materials import RawText
 from acclimate.models.loading import resolved
 from acclimate.reading.labelled import Labelled, LabelledFiles, fewer, read_files, with_way_out
+from acclimate.reading.published import read_task
 from acclimate.reading.tables import ColumnError
 
 Leaks = Literal["keep", "drop"]
@@ -28,10 +28,10 @@ class Raw:
     general: Path | None = None
     separated: Literal["line", "blank"] = "line"
 
-    def places(self) -> dict[str, Path]:
-        """Return the paths that were given, by name."""
+    def texts(self) -> dict[str, RawText]:
+        """Return the raw text of each name that has some."""
         paths = {"domain": self.domain, "general": self.general}
-        return {name: path for name, path in paths.items() if path is not None}
+        return {name: RawText(path, self.separated) for name, path in paths.items() if path is not None}
 
 
 @dataclass(frozen=True)
@@ -69,29 +69,8 @@ class Inputs:
     def labelled(self) -> Labelled:
         """Return the labelled rows, as many as were asked for. Raises ValueError as `read_task` does."""
         assert self.task is not None
-        return fewer(read_task(self.task, self.data), self.rows, seed=0)
-
-
-def read_task(labelled: LabelledFiles, data: Path | None) -> Labelled:
-    """Return what was read of the files, or of the dataset in the folder `data` that `labelled.train` names.
-
-    Raises ValueError for options that a dataset would ignore, for the name of one without its folder, and as
-    `read_files` does.
-    """
-    if data is None:
-        if not Path(labelled.train).exists() and (way_out := unplaced(str(labelled.train))):
-            raise ValueError(way_out)
-        return read_files(labelled)
-    usual = LabelledFiles(train=labelled.train)
-    if labelled != replace(usual, max_tokens=labelled.max_tokens):
-        raise ValueError(
-            f"the dataset '{labelled.train}' has splits, columns, kind and metric already: with {option('data')} leave "
-            f"out the options for labelled files; {option('max_tokens')} may stay, to read less"
-        )
-    read = published(str(labelled.train), data)
-    if labelled.max_tokens == usual.max_tokens:
-        return read
-    return replace(read, max_tokens=min(read.max_tokens, labelled.max_tokens))
+        labelled = read_task(self.task, self.data)
+        return fewer(labelled, self.rows, seed=0)
 
 
 def read_dataset(dataset: str | LabelledFiles, data: Path | None) -> Labelled:

@@ -77,6 +77,23 @@ class Materials:
         return identity(self.model) if self.model else ""
 
 
+@dataclass(frozen=True)
+class RawText(Iterable[Document]):
+    """Raw text, a file or folder of it or a corpus, as its documents: in the same order at each iteration.
+
+    separated  what ends a document in .txt files
+    """
+
+    path: Path
+    separated: Literal["line", "blank"] = "line"
+
+    def __iter__(self) -> Iterator[Document]:
+        path = corpus_path(self.path)
+        if (path / "corpus.json").exists():
+            return Corpus(path).documents()
+        return read_documents(path, separated=self.separated)
+
+
 def corpus_at(
     source: Path, out: Path, *, separated: Literal["line", "blank"] = "line", watch: Watch = unwatched
 ) -> Corpus:

@@ -1,7 +1,9 @@
-"""What a checkpoint consists of, read from its config and the headers of its weights: torch is not loaded."""
+"""A model opened for the doctor: its tokenizer, and what its config and the headers of its weights show. No torch."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -11,8 +13,9 @@ from acclimate.core.files import read_json
 from acclimate.core.hub import failures
 from acclimate.core.steps import finetuning_steps
 from acclimate.data.examination import Finding, ModelFacts
+from acclimate.data.lengths import Reader, reader
 from acclimate.models.directory import weight_headers
-from acclimate.models.formats import family_in
+from acclimate.models.formats import PROVENANCE, family_in
 from acclimate.models.loading import hub_answers
 from acclimate.reports.page import amount
 from acclimate.tasks.task import Kind
@@ -37,6 +40,32 @@ FEW_ROWS = 1_000  # training rows below which seeds differ widely
 MANY_STEPS = 5_000  # of one fine-tuning
 SAMPLE = 5_000  # rows that are advised where there are many
 POOLED: tuple[Kind, ...] = ("sequence", "multilabel", "score")  # kinds of tasks whose classifier may read a pooler
+
+
+@dataclass(frozen=True)
+class OpenedModel:
+    """What the doctor needs of a model.
+
+    name     of its directory, or its hub id
+    reader, facts  None where it cannot be read
+    fault    why it cannot be read
+    """
+
+    name: str
+    reader: Reader | None = None
+    facts: ModelFacts | None = None
+    fault: str = ""
+
+
+def open_model(model: str | None) -> OpenedModel | None:
+    """Return the model of a directory or hub id; None for none. A model that cannot be read has a `fault`."""
+    if model is None:
+        return None
+    name = Path(model).name if Path(model).expanduser().is_dir() else model
+    try:
+        return OpenedModel(name, reader(model), model_facts(model))
+    except ValueError as error:
+        return OpenedModel(name, fault=str(error))
 
 
 def model_facts(model: str) -> ModelFacts:
@@ -95,6 +124,31 @@ def _shapes(directory: Path, model: str) -> dict[str, tuple[int, ...]] | None:
         return None  # the run, which downloads the model, says whether it can be loaded
     files = metadata.files_metadata.values()
     return {name: tuple(part.shape) for file in files for name, part in file.tensors.items()}
+
+
+def check_sources(model: str | None, hashes: Mapping[str, str]) -> list[Finding]:
+    """Return a warning if the model may have learnt this task before, from other rows. hashes: of the prepared task.
+
+    A checkpoint made by acclimate records the hash of all its training rows together, so it is unknown which of the
+    present rows were among them.
+    """
+    path = Path(model or "") / PROVENANCE
+    provenance: Any = read_json(path) if model is not None and path.is_file() else None
+    sources = provenance.get("sources") if isinstance(provenance, dict) else None
+    if not isinstance(sources, dict):  # no provenance, or not written by acclimate
+        return []
+    if sources.get("about") != hashes["about"] or sources.get("train") in (None, hashes["train"]):
+        return []
+    text = (
+        "The model has learnt a task of this name, kind, metric, length and labels before, from other training rows "
+        "(provenance.json). If it is this one, texts that are test now may have been among them, and it would be right "
+        "by remembering."
+    )
+    way_out = (
+        f"Give the split that it was trained with ({option('split_seed')}, or {option('dev')} and {option('test')}), "
+        f"or another model."
+    )
+    return [Finding("warning", text, way_out)]
 
 
 def check_checkpoint(facts: ModelFacts, kind: Kind) -> list[Finding]:

@@ -24,26 +24,27 @@ from acclimate.core.door import option
 from acclimate.core.figures import duration, percent
 from acclimate.core.types import Progress, Watch, unwatched
 from acclimate.data.checkpoints import check_unchanged, notes_on
+from acclimate.data.doctor import examine
 from acclimate.data.gather import COLUMNS, gather
 from acclimate.data.inputs import Inputs, Raw
 from acclimate.data.materials import Materials
+from acclimate.data.model import open_model
 from acclimate.jobs.deadline import TimeUpError, deadline
 from acclimate.jobs.job import Job, decided, result_of
 from acclimate.jobs.lock import ENCODER, FITTED, USE
 from acclimate.methods import Method
 from acclimate.methods.baselines import read_baseline, write_baseline
 from acclimate.methods.recipes.scratch import CONTROL
-from acclimate.races import report
 from acclimate.races.compare import Against
 from acclimate.races.contestants import MEASURED, Entries, enter
 from acclimate.races.design import Design, Search
 from acclimate.races.facts import probe_facts, with_facts
 from acclimate.races.outcome import Outcome, choose, probe_row
-from acclimate.races.planning.budget import Budget, clocked, parse_budget
+from acclimate.races.planning.budget import Budget, clocked
 from acclimate.races.planning.dry_run import DryRun, dry_run
 from acclimate.races.planning.lengths import ADAPTING
 from acclimate.races.recipe import ALL, RaceRecipe, contestants_of, for_model, with_methods
-from acclimate.races.report import RACE, RaceReport
+from acclimate.races.report import RACE
 from acclimate.races.run import run
 from acclimate.races.search import FineTuned
 from acclimate.races.settling import check_same, check_settling
@@ -81,7 +82,9 @@ def hold_first(out: Path) -> Iterator[None]:
         yield
 
 
-def materials_for(inputs: Inputs, recipe: RaceRecipe, *, budget: str | None = None, trains: bool = True) -> Materials:
+def materials_for(
+    inputs: Inputs, recipe: RaceRecipe, *, budget: Budget | None = None, trains: bool = True
+) -> Materials:
     """Return what the race runs on. Raises ValueError as `gather` does.
 
     Raw text may take as much of a budget of time as adapting to it: text that is not read by then is left out. A model
@@ -91,17 +94,19 @@ def materials_for(inputs: Inputs, recipe: RaceRecipe, *, budget: str | None = No
     """
     raw, checkpoints = inputs.raw, inputs.checkpoints
     racing = [*recipe.names(domain=raw.domain is not None, general=raw.general is not None), *checkpoints]
-    about: dict[str, Any] = {"seeds": recipe.seeds, "comparisons": len(racing) * trains, "folds": recipe.folds}
-    about["finetune"] = recipe.finetune
-    limit = parse_budget(budget) if budget else None
     seconds = math.inf
-    if limit is not None and limit.unit == "seconds" and raw.places() and inputs.model is not None:
-        seconds = ADAPTING * limit.amount
+    if budget is not None and budget.unit == "seconds" and raw.texts() and inputs.model is not None:
+        seconds = ADAPTING * budget.amount
+    labelled, model = inputs.labelled(), open_model(inputs.model)
+    about: dict[str, Any] = {"seeds": recipe.seeds, "folds": recipe.folds}
+    planned = {**about, "comparisons": len(racing) * trains, "finetune": recipe.finetune}
     try:
         with deadline(time.monotonic() + seconds, inputs.watch) as watch:
-            materials = gather(replace(inputs, watch=watch), **about)
+            examination = examine(labelled, raw.texts(), model=model, **planned, watch=watch)
+            materials = gather(replace(inputs, watch=watch), labelled, examination, **about)
     except TimeUpError:
-        materials = gather(replace(inputs, raw=Raw()), **about)
+        examination = examine(labelled, model=model, **planned, watch=inputs.watch)
+        materials = gather(replace(inputs, raw=Raw()), labelled, examination, **about)
         note = (
             f"The raw text was not read within {duration(seconds)}, {percent(ADAPTING)} of the budget, so nothing "
             f"adapts to it. Give a larger {option('budget')} or less text."
@@ -128,38 +133,20 @@ def _reading_less(recipe: RaceRecipe, materials: Materials) -> RaceRecipe:
     return replace(recipe, contestants=names)
 
 
-def run_and_write(
-    recipe: RaceRecipe,
-    materials: Materials,
-    out: Path,
-    *,
-    budget: str | None,
-    command: str,
-    probe_only: bool = False,
-    watch: Watch = unwatched,
-) -> RaceReport:
-    """Run the race and write its pages."""
-    if recipe.contestants == () and not materials.checkpoints:
-        watch = _alone(watch)
-    limit = parse_budget(budget) if budget else None
-    options: dict[str, Any] = {"command": command, "budget": limit, "probe_only": probe_only}
-    run_race(recipe, materials, out, **options, watch=watch)
-    return report.write_race_pages(out)
-
-
 def _alone(watch: Watch) -> Watch:
     """Return the watch for a model that runs alone, which is not called untouched."""
     return lambda progress: watch(replace(progress, stage=progress.stage.replace(UNTOUCHED, ALONE)))
 
 
-def dry_run_for(inputs: Inputs, recipe: RaceRecipe, *, budget: str | None = None, probe_only: bool = False) -> DryRun:
+def dry_run_for(
+    inputs: Inputs, recipe: RaceRecipe, *, budget: Budget | None = None, probe_only: bool = False
+) -> DryRun:
     """Return what a race would still do in `inputs.out`, its cost, and what a budget leaves out. Writes nothing."""
-    limit = parse_budget(budget) if budget else None
     with TemporaryDirectory() as place:
         materials = materials_for(replace(inputs, out=Path(place)), recipe, budget=budget, trains=False)
         check_unchanged(materials.checkpoints, inputs.out, records=False)
         check_same(recipe, inputs.out)
-        race_design = design(recipe, materials, budget=limit, probe_only=probe_only)
+        race_design = design(recipe, materials, budget=budget, probe_only=probe_only)
         return dry_run(race_design, inputs.out, watch=inputs.watch)
 
 
@@ -177,6 +164,8 @@ def run_race(
 
     Raises HeldError where another process works in `out`.
     """
+    if recipe.contestants == () and not materials.checkpoints:
+        watch = _alone(watch)
     with hold_first(out):
         check_places(out)
         check_unchanged(materials.checkpoints, out)

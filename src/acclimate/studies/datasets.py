@@ -14,12 +14,12 @@ from acclimate.core.settings import Range
 from acclimate.core.types import Example, Split
 from acclimate.data.inputs import Inputs, read_dataset
 from acclimate.data.leaks import Sealed, found_in_rows
-from acclimate.data.published import CATALOGUES, check_published
 from acclimate.methods.recipes.finetune import PAPERS, FinetuneRecipe, without_idle_settings
 from acclimate.races.compare import Mean
 from acclimate.reading.datasets import blurb
 from acclimate.reading.datasets.catalogue import AbsentError, Dataset, Form, dataset_named
 from acclimate.reading.labelled import Labelled, LabelledFiles, fewer, name_of
+from acclimate.reading.published import CATALOGUES, check_published
 from acclimate.tasks.prepared import Prepared, prepare
 from acclimate.tasks.task import Kind, Task, sampled
 

@@ -62,7 +62,7 @@ from acclimate.races.outcome import (
     read_outcome,
     write_outcome,
 )
-from acclimate.races.planning.budget import Budget, parse_budget
+from acclimate.races.planning.budget import Budget
 from acclimate.races.planning.dry_run import DryRun, dry_run
 from acclimate.races.race import design as race_design
 from acclimate.races.race import materials_for
@@ -141,7 +141,7 @@ def follow(
     materials: Materials,
     out: Path,
     *,
-    budget: str | None = None,
+    budget: Budget | None = None,
     probe_only: bool = False,
     watch: Watch = unwatched,
 ) -> StudyEnd:
@@ -149,12 +149,11 @@ def follow(
 
     recipe, materials, budget, probe_only: of the race
     """
-    limit = parse_budget(budget) if budget else None
-    race = race_design(recipe, materials, budget=limit, probe_only=probe_only)
+    race = race_design(recipe, materials, budget=budget, probe_only=probe_only)
     raced = read_outcome(path_of(out, RACE))
     if not best_adapted(raced, race.searches[0].entries):
         return StudyEnd("Learning curves: none, because every adapted contestant failed to learn.")
-    tunes = _tunes(race, raced, out, limit)
+    tunes = _tunes(race, raced, out, budget)
     if not tunes and materials.task.kind not in PROBED:
         return StudyEnd(f"Learning curves: none. {FEW}")
     outcome = run(design(race, out, out, raced=raced, tunes=tunes), out, watch=watch)
@@ -167,21 +166,23 @@ def follow(
     return StudyEnd(f"{text}\nLearning curves: {out / NAME}.html", failed)
 
 
-def dry_run_for(inputs: Inputs, recipe: RaceRecipe, *, budget: str | None = None, probe_only: bool = False) -> DryRun:
+def dry_run_for(
+    inputs: Inputs, recipe: RaceRecipe, *, budget: Budget | None = None, probe_only: bool = False
+) -> DryRun:
     """Return what a race with learning curves would still do in `inputs.out`, and its cost. Writes nothing there."""
-    limit, out = parse_budget(budget) if budget else None, inputs.out
+    out = inputs.out
     raced = read_outcome(path_of(out, RACE)) if path_of(out, RACE).exists() else None
     if raced is not None and raced.only_probed and not probe_only:
         raced = None  # the race itself is still to come
     with TemporaryDirectory() as place:
         materials = materials_for(replace(inputs, out=Path(place)), recipe, budget=budget, trains=False)
         check(recipe, materials, probe_only=probe_only)
-        race = race_design(recipe, materials, budget=limit, probe_only=probe_only)
+        race = race_design(recipe, materials, budget=budget, probe_only=probe_only)
         curves = design(race, out, Path(place), raced=raced, tunes=recipe.learning_curve.finetune == "yes")
         notes = list(race.notes)
         if raced is None:
             notes.append(f"Which contestant is the {SOME} one is known after the race.")
-        if limit is not None and recipe.learning_curve.finetune == "budget":
+        if budget is not None and recipe.learning_curve.finetune == "budget":
             notes.append("Learning curves of fine-tuning follow if enough of the budget is left; they are not counted.")
         return dry_run(replace(race, cells=curves.cells, notes=tuple(notes)), out)
 

@@ -13,7 +13,7 @@ from acclimate.methods import scratch
 from acclimate.methods.baselines import BASELINE, DICTIONARY
 from acclimate.methods.recipes import finetune
 from acclimate.models.configuration import longest_input
-from acclimate.models.loading import identity, resolved, short_names
+from acclimate.models.loading import identity, short_names
 from acclimate.races.outcome import NEAR
 from acclimate.training.plan import Plan
 
@@ -38,11 +38,13 @@ class Model:
 
 
 def models_of(models: Sequence[str]) -> tuple[Model, ...]:
-    """Return the models with names that tell them apart. Raises ValueError for none, and for the same model twice."""
+    """Return the models, which `Inputs` has resolved, with different names.
+
+    Raises ValueError for none, and for the same model twice.
+    """
     if not models:
         raise ValueError("no model given: name one or more, directories or hub ids")
-    places = [resolved(model) for model in models]
-    keys = [identity(place)[:12] if Path(place).is_dir() else place for place in places]
+    keys = [identity(model)[:12] if Path(model).is_dir() else model for model in models]
     for at, key in enumerate(keys):
         if key in keys[:at]:
             raise ValueError(f"{models[keys.index(key)]} and {models[at]} are the same model. Give it once")
@@ -52,8 +54,8 @@ def models_of(models: Sequence[str]) -> tuple[Model, ...]:
         BASELINE,
         DICTIONARY,
     )  # a directory of such a name would share a baseline's row
-    names = [f"{name} (model)" if name in reserved_names else name for name in short_names(places)]
-    return tuple(Model(name, key, where) for name, key, where in zip(names, keys, places, strict=True))
+    names = [f"{name} (model)" if name in reserved_names else name for name in short_names(models)]
+    return tuple(Model(name, key, where) for name, key, where in zip(names, keys, models, strict=True))
 
 
 def called(models: Iterable[Model]) -> dict[str, str]:

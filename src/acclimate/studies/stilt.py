@@ -120,12 +120,15 @@ def design(recipe: StiltStudyRecipe, inputs: Inputs) -> Design:
     models = models_of(inputs.models)
     members, absent = members_of(recipe, inputs)
     check_lengths(models, {member.name: member.task.max_tokens for member in members})
+    tunings = {member.name: settings_on(recipe, member.name) for member in members}
     cells: list[Cell] = []
     against: list[Against] = []
     means: list[Mean] = []
     for model in models:
         matrix = [
-            cell for target in members for cell in _column(recipe, model, target, members, several=len(models) > 1)
+            cell
+            for target in members
+            for cell in _column(recipe, model, target, members, tunings, several=len(models) > 1)
         ]
         cells += matrix
         against += _comparisons(matrix, model)
@@ -163,11 +166,20 @@ def design(recipe: StiltStudyRecipe, inputs: Inputs) -> Design:
 
 
 def _column(
-    recipe: StiltStudyRecipe, model: Model, target: Member, members: Sequence[Member], *, several: bool
+    recipe: StiltStudyRecipe,
+    model: Model,
+    target: Member,
+    members: Sequence[Member],
+    tunings: Mapping[str, FinetuneRecipe],
+    *,
+    several: bool,
 ) -> Iterator[Cell]:
-    """Yield all cells of a target: alone, after each first task, and alone for more steps."""
+    """Yield all cells of a target: alone, after each first task, and alone for more steps.
+
+    tunings  member -> its settings of fine-tuning
+    """
     materials = Materials(task=target.task, model=model.where)
-    tuning = without_idle_settings(settings_on(recipe, target.name), target.task)
+    tuning = without_idle_settings(tunings[target.name], target.task)
     alone = finetuning_steps(tuning, target.task.sizes["train"])
     name = model.name if several else ""
 
@@ -194,7 +206,7 @@ def _column(
         if same and not recipe.same_task:
             continue
         task = member.task if same else member.parts.get(target.name, member.task)
-        usual = settings_on(recipe, member.name)
+        usual = tunings[member.name]
         before = without_idle_settings(recipe.intermediate.change(usual), task)
         words = member.name if before == without_idle_settings(usual, task) else f"{member.name} as first task"
         if left_out := member.task.sizes["train"] - task.sizes["train"]:
@@ -208,7 +220,7 @@ def _column(
             yield longer_cell(_control(member.name), steps + alone, display=False)
     if recipe.more_steps != "none":
         twice = finetuning_steps(
-            without_idle_settings(recipe.intermediate.change(settings_on(recipe, target.name)), target.task),
+            without_idle_settings(recipe.intermediate.change(tunings[target.name]), target.task),
             target.task.sizes["train"],
         )
         yield longer_cell(MORE, twice + alone, display=True)

@@ -94,9 +94,9 @@ def test_a_decision_is_made_once(tmp_path):
 
 def test_a_race_has_an_hour_unless_a_budget_or_none_is_stated() -> None:
     recipe = for_model()
-    assert budget_or_usual(None, recipe) == ("1h", ("1h, the default; --budget none removes the limit",))
+    assert budget_or_usual(None, recipe) == (parse_budget("1h"), ("1h, the default; --budget none removes the limit",))
     for stated in ("1h", "20min", "3PFLOP"):
-        assert budget_or_usual(stated, recipe) == (stated, ())
+        assert budget_or_usual(stated, recipe) == (parse_budget(stated), ())
     for stated in ("none", " None "):
         assert budget_or_usual(stated, recipe) == (None, ())
     with pytest.raises(ValueError, match=r"budget 'nothing' is not understood.* or none for no limit"):
@@ -106,7 +106,7 @@ def test_a_race_has_an_hour_unless_a_budget_or_none_is_stated() -> None:
 def test_a_race_that_takes_no_budget_has_no_usual_one_and_says_so() -> None:
     recipe = replace(for_model(), folds=5)
     assert budget_or_usual(None, recipe) == (None, ("no limit, because cross-validation takes no budget",))
-    assert budget_or_usual("20min", recipe) == ("20min", ()), "what the user states is refused elsewhere"
+    assert budget_or_usual("20min", recipe) == (parse_budget("20min"), ()), "what the user states is refused elsewhere"
 
 
 def test_probes_alone_have_no_usual_budget() -> None:

@@ -23,6 +23,7 @@ from acclimate.jobs.where import Where, working
 from acclimate.races import work
 from acclimate.races.contestants import Entries, enter
 from acclimate.races.planning import forecast
+from acclimate.races.planning.budget import parse_budget
 from acclimate.races.planning.dry_run import dry_run, foreseen_jobs
 from acclimate.races.planning.forecast import costs_of, round_costs
 from acclimate.races.race import design, dry_run_for
@@ -182,7 +183,7 @@ def test_a_dry_run_says_how_many_rounds_fit(toy_race: Any, tmp_path: Path) -> No
     heard = []
     labelled, raw = toys.files_in(toy_race.inputs)
     inputs = Inputs(tmp_path / "run", task=labelled, raw=raw, watch=heard.append)
-    left = dry_run_for(inputs, toy_race.recipe, budget="20min")
+    left = dry_run_for(inputs, toy_race.recipe, budget=parse_budget("20min"))
     assert sum(each.stage == "speed of training" for each in heard) == 1
     assert "By forecast 2 rounds fit into 20min." in left.notes
     assert not (tmp_path / "run").exists(), "it keeps no decision"

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from acclimate.core.types import Example, Rejected
-from acclimate.data.published import published
 from acclimate.reading.datasets.blurb import PICO
 from acclimate.reading.datasets.catalogue import size_of
 from acclimate.reading.formats.ebm import ELEMENTS, SPANS, ebm_sentences
+from acclimate.reading.published import published
 from acclimate.tasks.prepared import prepare
 from acclimate.tasks.task import checked_splits
 

@@ -129,7 +129,7 @@ def check_budget(text: str | None) -> None:
 
 def budget_or_usual(
     text: str | None, recipe: RaceRecipe, *, probe_only: bool = False
-) -> tuple[str | None, tuple[str, ...]]:
+) -> tuple[Budget | None, tuple[str, ...]]:
     """Return the budget of a race, None if it has none, and a note if the user did not state it.
 
     text: as the user stated it; None: the race has the budget USUAL, unless it takes no budget. Raises ValueError as
@@ -137,12 +137,12 @@ def budget_or_usual(
     """
     check_budget(text)
     if text is not None:
-        return (None if _states_none(text) else text), ()
+        return (None if _states_none(text) else parse_budget(text)), ()
     if probe_only:
         return None, ()
     if recipe.folds:
         return None, ("no limit, because cross-validation takes no budget",)
-    return USUAL, (f"{USUAL}, the default; {option('budget', NONE)} removes the limit",)
+    return parse_budget(USUAL), (f"{USUAL}, the default; {option('budget', NONE)} removes the limit",)
 
 
 def _states_none(text: str) -> bool:

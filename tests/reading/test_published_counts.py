@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from acclimate.data import published
-from acclimate.data.published import CATALOGUES, count_catalogue
+from acclimate.reading import published
 from acclimate.reading.datasets.catalogue import Dataset, Difference, cut_form, split_form
 from acclimate.reading.formats.delimited import iob_examples
+from acclimate.reading.published import CATALOGUES, count_catalogue
 from acclimate.tasks.metrics import METRICS
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "blurb"

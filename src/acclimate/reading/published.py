@@ -1,5 +1,7 @@
 """Published datasets by name: read as labelled files are, and counted beside the counts of their papers.
 
+A user names files or a dataset, and `read_task` reads either.
+
 `acclimate evaluate MODEL SciERC --data DIR` reads one with `published`. `acclimate doctor blurb --data DIR` counts the
 splits of a catalogue with `count_catalogue`. A count that differs is listed with its reason if the catalogue states one
 for that count; any other difference should be mended. Everything is read as for fine-tuning, so a file that cannot make
@@ -17,7 +19,7 @@ from acclimate.core.door import option
 from acclimate.core.types import SPLITS, Example, Progress, Rejected, Split, Watch, unwatched
 from acclimate.reading.datasets import blurb, dga, glue, questions, tlm
 from acclimate.reading.datasets.catalogue import Dataset, Form, dataset_named, other_folders, size_of
-from acclimate.reading.labelled import Labelled
+from acclimate.reading.labelled import Labelled, LabelledFiles, read_files
 from acclimate.reading.tables import FileRead
 from acclimate.text.untrusted import named
 
@@ -31,6 +33,28 @@ CATALOGUES: dict[str, tuple[str, tuple[Dataset, ...]]] = {
 }
 CUT = "drawn from train, with which it is counted"  # reason for a dev set that the paper does not have
 MANY = 3  # rejected rows that are listed
+
+
+def read_task(labelled: LabelledFiles, data: Path | None) -> Labelled:
+    """Return what was read of the files, or of the dataset in the folder `data` that `labelled.train` names.
+
+    Raises ValueError for options that a dataset would ignore, for the name of one without its folder, and as
+    `read_files` does.
+    """
+    if data is None:
+        if not Path(labelled.train).exists() and (way_out := unplaced(str(labelled.train))):
+            raise ValueError(way_out)
+        return read_files(labelled)
+    usual = LabelledFiles(train=labelled.train)
+    if labelled != replace(usual, max_tokens=labelled.max_tokens):
+        raise ValueError(
+            f"the dataset '{labelled.train}' has splits, columns, kind and metric already: with {option('data')} leave "
+            f"out the options for labelled files; {option('max_tokens')} may stay, to read less"
+        )
+    read = published(str(labelled.train), data)
+    if labelled.max_tokens == usual.max_tokens:
+        return read
+    return replace(read, max_tokens=min(read.max_tokens, labelled.max_tokens))
 
 
 def published(name: str, folder: Path) -> Labelled:

@@ -12,10 +12,8 @@ from typer.testing import CliRunner
 import toys
 from acclimate.cli import app
 from acclimate.core.types import Example
-from acclimate.data.gather import gather
 from acclimate.data.inputs import Inputs, Raw
 from acclimate.data.materials import Materials
-from acclimate.data.published import CATALOGUES, published
 from acclimate.models.loading import load_tokenizer
 from acclimate.races.contestants import enter
 from acclimate.races.recipe import RaceRecipe
@@ -23,6 +21,7 @@ from acclimate.reading.datasets.catalogue import Dataset, split_form
 from acclimate.reading.datasets.questions import BIOASQ
 from acclimate.reading.formats.delimited import jsonl_examples
 from acclimate.reading.labelled import LabelledFiles
+from acclimate.reading.published import CATALOGUES, published
 from acclimate.tasks.metrics import metric_named
 from acclimate.tasks.prepared import prepare
 from acclimate.tasks.task import Task
@@ -63,7 +62,7 @@ def data(tmp_path, monkeypatch) -> Path:
 
 def gathered(labelled: LabelledFiles, data: Path, run: Path, **stated) -> Materials:
     raw = Raw(general=data / "topics" / "general.txt")
-    return gather(Inputs(run, task=labelled, raw=raw, data=data, **stated), seeds=3, comparisons=4)
+    return toys.gathered(Inputs(run, task=labelled, raw=raw, data=data, **stated), seeds=3, comparisons=4)
 
 
 def test_a_dataset_brings_its_splits_labels_metric_and_length(data, tmp_path):
@@ -129,7 +128,7 @@ def test_a_dataset_without_its_folder_is_told_what_is_missing(data, tmp_path):
         ("blurb", "a catalogue"),
     ):
         with pytest.raises(ValueError, match=told):
-            gather(Inputs(tmp_path / "run", task=LabelledFiles(train=Path(name))), seeds=3, comparisons=4)
+            toys.gathered(Inputs(tmp_path / "run", task=LabelledFiles(train=Path(name))), seeds=3, comparisons=4)
     with pytest.raises(ValueError, match="there is no such folder"):
         published("Topics", tmp_path / "nowhere")
 
