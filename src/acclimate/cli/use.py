@@ -113,6 +113,8 @@ def predict(
         session.say(f"Left out: {row.place}: {row.reason}")
     left_out = f", {amount(output.left_out, 'row')} left out" if output.left_out else ""
     session.say(f"Predicted: {amount(output.rows, 'row')}{left_out}{'' if out == '-' else f', in {out}'}")
+    if output.probabilities:
+        session.say(output.probabilities)
 
 
 def _check_embed(parameters: Mapping[str, Any]) -> None:

@@ -8,7 +8,8 @@ memory does not grow with the file. The last digits of a number depend on which 
 kind        probability
 sequence    softmax of the outputs
 multilabel  sigmoid of each output; each label above .5 is predicted. With finetune.threshold=dev the outputs of both
-            kinds are shifted as dev chose (tasks/thresholds.py)
+            kinds are shifted as dev chose (tasks/thresholds.py). A race divides the outputs of both by a temperature
+            that dev chose (races/calibration.py)
 score       none
 tokens      of the predicted tag of each word: softmax; with a CRF the marginal over all sequences of tags; of a word
             list none
@@ -408,7 +409,7 @@ def predict_file(
             ids=ids_in(opened, asking),
             stdout=stdout,
         )
-    return Predicted(str(out), rows, tuple(skipped.first), skipped.number)
+    return Predicted(str(out), rows, tuple(skipped.first), skipped.number, asking.about_probabilities)
 
 
 @dataclass

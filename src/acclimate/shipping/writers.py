@@ -59,12 +59,14 @@ class Predicted:
     rows      number of rows
     skipped   the first rows that were left out, at most NAMED
     left_out  number of all rows that were left out
+    probabilities  a sentence on whether the probabilities are calibrated, and how well; "" if there are none
     """
 
     out: str
     rows: int
     skipped: tuple[Rejected, ...] = ()
     left_out: int = 0
+    probabilities: str = ""
 
 
 def check_out(out: str | Path, source: str | Path, keep: Sequence[str] = ()) -> None:
