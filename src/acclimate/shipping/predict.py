@@ -20,7 +20,7 @@ Shape suffixes: n texts, w words of a text, C labels, N tokens of all rows toget
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -363,6 +363,7 @@ def predict_file(
     contestant: str = "",
     stdin: IO[bytes] | None = None,
     stdout: IO[bytes] | None = None,
+    seen: Callable[[Sequence[Text], Sequence[Prediction]], None] = lambda texts, predictions: None,
     watch: Watch = unwatched,
 ) -> Predicted:
     """Write a line or row with the prediction for each row of a file, in memory that does not grow with it.
@@ -376,6 +377,7 @@ def predict_file(
     keep      columns of the file to copy to `out`
     format    of the file, if its ending does not say it: csv, tsv, jsonl, parquet, txt, conll
     skip_bad  leave out rows that cannot be read. Otherwise they raise ValueError before anything is predicted
+    seen      receives the texts and their predictions, CHUNK at a time
 
     Raises ValueError for what cannot be read or written.
     """
@@ -394,13 +396,15 @@ def predict_file(
             for _ in _usable(read(), skipped=None, way_out=f". To leave out such rows: {switch}"):
                 pass
         skipped = Skipped()
-        pairs = (
-            one
-            for chunk in chunked(_usable(read(), skipped=skipped), watch)
-            for one in zip(chunk, _predict_chunk(predictor, chunk, unwatched), strict=True)
-        )
+
+        def pairs() -> Iterator[tuple[Text, Prediction]]:
+            for chunk in chunked(_usable(read(), skipped=skipped), watch):
+                predictions = _predict_chunk(predictor, chunk, unwatched)
+                seen(chunk, predictions)
+                yield from zip(chunk, predictions, strict=True)
+
         rows = written(
-            pairs,
+            pairs(),
             out,
             predictor.kind,
             labels=predictor.labels,
