@@ -259,7 +259,7 @@ def write_explanations(
     path: Path, texts: Sequence[Text], predictions: Sequence[Prediction], explanations: Sequence[Explanation]
 ) -> None:
     """Write an HTML page, in which everything is escaped, or a JSON line for each text, by the ending of the path."""
-    made = list(zip(texts, predictions, explanations, strict=True))
+    entries = list(zip(texts, predictions, explanations, strict=True))
     if path.suffix == ".html":
         rows = [
             {
@@ -269,14 +269,14 @@ def write_explanations(
                 "why": one,
                 "parts": _stretches(text.example, one),
             }
-            for text, prediction, one in made
+            for text, prediction, one in entries
         ]
         page = templates().get_template("explanations.html").render(rows=rows, steps=STEPS, most=MOST)
         files.write_text(path, page.translate(VISIBLE))
         return
     lines = [
         {"row": text.number, "id": text.example.id, "predicted": prediction.label} | asdict(one)
-        for text, prediction, one in made
+        for text, prediction, one in entries
     ]
     files.write_text(path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
 
