@@ -11,6 +11,7 @@ from scipy.special import logit
 
 from acclimate.core import files
 from acclimate.races.calibration import calibrate, read_calibration
+from acclimate.races.report import write_race_pages
 from acclimate.shipping.predict import load_predictor, predict
 from acclimate.shipping.ship import ship
 from acclimate.tasks.prepared import open_prepared
@@ -61,6 +62,10 @@ def test_what_dev_chose_is_kept_and_neither_chosen_nor_measured_again(tmp_path):
     job, gold = run / "jobs" / "fine-tune-dapt-seed-1-0123456789ab", recorded(run).scores[0].gold
     calibrated(run, job, gold)
     weights = (run / "use" / "model.safetensors").read_bytes()
+    write_race_pages(run)
+    page = (run / "report.html").read_text()
+    assert page.index("Are its probabilities right?</h2>") < page.index(read_calibration(run / "use").sentence)
+    assert page.count('id="reliability-title"') == 1
     shutil.rmtree(run / "use")
     shutil.copytree(tmp_path / "trained", run / "use")
     calibrated(run, job, gold[::-1])
