@@ -175,8 +175,7 @@ class Study:
 
 def study_in(path: Path, text: str) -> Study:
     """Return the study in a directory, of a race with what its page shows."""
-    from acclimate.races.outcome import path_of, read_outcome
-    from acclimate.races.report import RACE, report_of
+    from acclimate.races.outcome import path_of
+    from acclimate.races.report import RACE, read_report
 
-    recorded = path_of(path, RACE)
-    return Study(path, text, report_of(read_outcome(recorded)) if recorded.exists() else None)
+    return Study(path, text, read_report(path) if path_of(path, RACE).exists() else None)

@@ -33,6 +33,7 @@ def predict(
     format: str = "",
     split: str = "",
     skip_bad: bool = False,
+    explain: str | Path | None = None,
     contestant: str = "",
     progress: bool = True,
 ) -> list[Prediction] | Predicted:
@@ -47,6 +48,7 @@ def predict(
     contestant      of a race, whose model to take in place of the model to use: the best encoder or the baseline
     keep, format, skip_bad   where `out` is a file: columns to copy to it, the format of `file` if its ending does not
                              say it, and whether to leave out rows that cannot be read
+    explain         where `out` is a file: .html or .jsonl file of how much each word contributes to the predicted label
 
     >>> acclimate.predict("runs/race", ["a new text"])[0].label
     """
@@ -64,7 +66,9 @@ def predict(
     with watched(progress) as watch:
         if out is None:
             if unused := [
-                name for name, value in (("keep", keep), ("format", format), ("skip_bad", skip_bad)) if value
+                name
+                for name, value in (("keep", keep), ("format", format), ("skip_bad", skip_bad), ("explain", explain))
+                if value
             ]:
                 raise TypeError(
                     f"predict(): {unused[0]} is for predictions that go to a file. Add out=, or leave it out"
@@ -76,6 +80,10 @@ def predict(
             )
         options: dict[str, Any] = {**columns, "keep": keep, "format": format, "skip_bad": skip_bad}
         options["contestant"] = contestant
+        if explain is not None:
+            from acclimate.shipping.explain import predict_and_explain
+
+            return predict_and_explain(model, rows, out, Path(explain), **options, watch=watch)
         return predict_file(model, rows, out, **options, watch=watch)
 
 

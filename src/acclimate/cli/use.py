@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,11 +23,13 @@ def _column(name: str, help: str) -> Any:
 def _check_predict(parameters: Mapping[str, Any]) -> None:
     from acclimate.data.as_files import HubChoice, is_hub_id, source_of
     from acclimate.shipping.texts import STDIN, checkpoint_in
-    from acclimate.shipping.writers import check_out
+    from acclimate.shipping.writers import EXPLAINED, check_out, check_path
     from acclimate.text.untrusted import check_file
 
     checkpoint_in(parameters["model"], parameters["contestant"])
     check_out(parameters["out"], parameters["file"], parameters["keep"] or ())
+    if parameters["explain"] is not None:
+        check_path(parameters["explain"], parameters["file"], EXPLAINED, name="explain")
     # the hub is asked once, by the verb, before it loads torch
     if (
         parameters["file"] != STDIN
@@ -86,6 +89,12 @@ def predict(
     ] = "",
     split: Annotated[str, typer.Option("--split", help="Split of a dataset with several.")] = "",
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out rows that cannot be read.")] = False,
+    explain: Annotated[
+        Path | None,
+        typer.Option(
+            "--explain", metavar="FILE", help=".html or .jsonl: how much each word contributes to the predicted label."
+        ),
+    ] = None,
     contestant: options.ContestantOption = "",
 ) -> None:
     """Predict the labels of new texts, with probabilities: a row out for each row in."""
@@ -93,10 +102,12 @@ def predict(
 
     rows = rows_file(file, HubChoice(split=split))  # refuses a split before torch is loaded
     from acclimate.reports.page import amount
+    from acclimate.shipping.explain import MOST, predict_and_explain
     from acclimate.shipping.predict import predict_file
 
+    predicting = predict_file if explain is None else partial(predict_and_explain, why=explain)
     with session.watched() as watch:
-        output = predict_file(
+        output = predicting(
             model,
             rows,
             out,
@@ -113,6 +124,10 @@ def predict(
         session.say(f"Left out: {row.place}: {row.reason}")
     left_out = f", {amount(output.left_out, 'row')} left out" if output.left_out else ""
     session.say(f"Predicted: {amount(output.rows, 'row')}{left_out}{'' if out == '-' else f', in {out}'}")
+    if explain is not None:
+        session.say(f"Explained: the first {amount(min(output.rows, MOST), 'row')}, in {explain}")
+    if output.probabilities:
+        session.say(output.probabilities)
 
 
 def _check_embed(parameters: Mapping[str, Any]) -> None:

@@ -1,4 +1,6 @@
-"""Scale numbers to predict: a model learns them in standard deviations and predicts them in original units."""
+"""Scale outputs. A model learns numbers in standard deviations and predicts them in original units; the outputs of
+classes are divided by a temperature (statistics/calibration.py).
+"""
 
 from __future__ import annotations
 
@@ -86,19 +88,31 @@ def shift(model: PreTrainedModel, by_C: np.ndarray) -> None:
     bias.add_(torch.from_numpy(by_C).to(bias))
 
 
+@torch.no_grad()
+def divide_outputs(model: PreTrainedModel, divisor: float) -> None:
+    """Divide each output of a classifier, in the weights and biases of its output layer."""
+    for parameter in _output_layers(model)[-1].parameters():
+        parameter.div_(divisor)
+
+
 def output_layer(model: PreTrainedModel) -> nn.Linear:
     """Return the last linear layer of the head. Raises ValueError if there is none or it has no bias."""
-    encoder = f"{model.base_model_prefix}."
-    layers = [
-        layer
-        for name, layer in model.named_modules()
-        if isinstance(layer, nn.Linear)
-        and not name.startswith(encoder)
-        and layer.out_features == model.config.num_labels
-    ]
+    layers = _output_layers(model)
     if not layers or layers[-1].bias is None:
         raise ValueError(
             f"the head of '{model.config.model_type}' does not end in a linear layer with a bias, which the unit of "
             "numbers, base rates and a threshold need. Use another model"
         )
     return layers[-1]
+
+
+def _output_layers(model: PreTrainedModel) -> list[nn.Linear]:
+    """Return the linear layers of the head that are as wide as its outputs."""
+    encoder = f"{model.base_model_prefix}."
+    return [
+        layer
+        for name, layer in model.named_modules()
+        if isinstance(layer, nn.Linear)
+        and not name.startswith(encoder)
+        and layer.out_features == model.config.num_labels
+    ]

@@ -22,7 +22,7 @@ from typing import Any
 from acclimate.core import files, ranks
 from acclimate.core.door import option
 from acclimate.core.figures import duration, percent
-from acclimate.core.types import Progress, Watch, unwatched
+from acclimate.core.types import Label, Progress, Watch, unwatched
 from acclimate.data.checkpoints import check_unchanged, notes_on
 from acclimate.data.doctor import examine
 from acclimate.data.gather import COLUMNS, gather
@@ -35,6 +35,7 @@ from acclimate.jobs.lock import ENCODER, FITTED, USE
 from acclimate.methods import Method
 from acclimate.methods.baselines import read_baseline, write_baseline
 from acclimate.methods.recipes.scratch import CONTROL
+from acclimate.races.calibration import ABOUT, calibrate
 from acclimate.races.compare import Against
 from acclimate.races.contestants import MEASURED, Entries, enter
 from acclimate.races.design import Design, Search
@@ -56,7 +57,6 @@ from acclimate.tasks.task import PROBED
 from acclimate.training.run import CHECKPOINT
 
 PLACES = (USE, ENCODER, FITTED)  # directories of models
-ABOUT = "race.json"  # in each of them
 FAMILY = "all adapted contestants, each with the untouched model"
 FAMILY_OF_UNTUNED = "all contestants that are not fine-tuned, each with the untouched model"
 FAMILY_OF_BASELINE = "all fine-tuned contestants with {}"
@@ -375,19 +375,28 @@ def _completed(
     checkpoints = {name: fine_tuned.tuned[name][seed] for name, seed in seeds.items()}
     complete = with_facts(outcome, fine_tuned, out, **about)
     if ranks.is_first():
-        _hand_over_models(use, trained, checkpoints, seeds, entries=fine_tuned.entries, out=out)
+        gold = () if folds or not outcome.scores else outcome.scores[0].gold
+        _hand_over_models(use, trained, checkpoints, seeds, entries=fine_tuned.entries, gold=gold, out=out)
     ranks.wait()
     return complete
 
 
 def _hand_over_models(
-    use: str, encoder: str, checkpoints: Mapping[str, Job], seeds: Mapping[str, int], *, entries: Entries, out: Path
+    use: str,
+    encoder: str,
+    checkpoints: Mapping[str, Job],
+    seeds: Mapping[str, int],
+    *,
+    entries: Entries,
+    gold: Sequence[Label],
+    out: Path,
 ) -> None:
-    """Write the models of the race: those to use, of the best encoder, and of the baseline. Remove those of an earlier
-    race in the directory.
+    """Write the models of the race, calibrated: those to use, of the best encoder, and of the baseline. Remove those of
+    an earlier race in the directory.
 
     use, encoder        names of contestants, the best encoder's to be handed over beside the one to use
     checkpoints, seeds  contestant -> the job whose checkpoint is handed over, and its seed
+    gold                labels of the test set, as of `calibrate`
     """
     task, baseline = entries.materials.task, entries.baseline
     encoders = {place: name for place, name in ((USE, use), (ENCODER, encoder)) if name in seeds}
@@ -395,15 +404,15 @@ def _hand_over_models(
         encoders.pop(ENCODER, None)
     for place, name in encoders.items():
         record = {"contestant": name, "seed": seeds[name], "task": _input_of(task, out)}
-        _hand_over(checkpoints[name], out / place, out, record)
+        _hand_over(checkpoints[name], out / place, out, record, task=task, gold=gold)
     if use in entries.unadapted:
         encoders[USE] = use
         record = {"contestant": use, "seed": 0, "task": _input_of(task, out)}
-        hand_over: Any = partial(_hand_over_combined, task=task) if use == COMBINED else _hand_over
-        hand_over(entries.unadapted[use], out / USE, out, record)
+        hand_over = _hand_over_combined if use == COMBINED else _hand_over
+        hand_over(entries.unadapted[use], out / USE, out, record, task=task, gold=gold)
     fits = [] if baseline is None else [FITTED, *([USE] if use == baseline.label else [])]
     if baseline is not None:
-        hand_over_baseline(baseline, task, out, places=fits)
+        hand_over_baseline(baseline, task, out, places=fits, gold=gold)
     for place in {*PLACES} - {*encoders, *fits}:
         shutil.rmtree(out / place, ignore_errors=True)
 
@@ -445,19 +454,26 @@ def _input_of(task: Prepared, out: Path) -> dict[str, Any]:
     return {"name": task.name, "kind": task.kind, "labels": list(task.labels), "paired": paired, **columns}
 
 
-def _hand_over(tuned: Job, place: Path, out: Path, about: Mapping[str, Any]) -> None:
-    """Copy a contestant's checkpoint to the directory `place`, which transformers loads."""
+def _hand_over(
+    tuned: Job, place: Path, out: Path, about: Mapping[str, Any], *, task: Prepared, gold: Sequence[Label]
+) -> None:
+    """Copy a contestant's checkpoint, calibrated, to the directory `place`, which transformers loads."""
     source = tuned.directory(out) / CHECKPOINT
     files.check_manifest(source, way_out=f"Remove {source.parent}; the same command does this job again")
     with files.new_directory(place) as temporary:
         for file in source.iterdir():
             if file.name != files.MANIFEST:
                 shutil.copy(file, temporary / file.name)
-        files.write_json(temporary / ABOUT, dict(about))
+        calibration = calibrate(temporary, task, gold, tuned.directory(out))
+        files.write_json(temporary / ABOUT, {**about, **calibration})
 
 
-def _hand_over_combined(fitted: Job, place: Path, out: Path, about: Mapping[str, Any], *, task: Prepared) -> None:
-    """Write a linear model on terms and states to the directory `place`, with the encoder that it reads."""
+def _hand_over_combined(
+    fitted: Job, place: Path, out: Path, about: Mapping[str, Any], *, task: Prepared, gold: Sequence[Label]
+) -> None:
+    """Write a linear model on terms and states, calibrated, to the directory `place`, with the encoder that it
+    reads.
+    """
     from acclimate.races import terms_and_states  # imports PyTorch
 
     needed = fitted.needs.get("model")
@@ -466,7 +482,8 @@ def _hand_over_combined(fitted: Job, place: Path, out: Path, about: Mapping[str,
     with files.new_directory(place) as temporary:
         terms_and_states.write(terms_and_states.read(fitted.directory(out)), temporary)
         terms_and_states.write_encoder(checkpoint_of(model), temporary)
-        files.write_json(temporary / ABOUT, {**about, **_dev_choice(fitted, task, out)})
+        calibration = calibrate(temporary, task, gold, fitted.directory(out))
+        files.write_json(temporary / ABOUT, {**about, **_dev_choice(fitted, task, out), **calibration})
 
 
 def _dev_choice(fitted: Job, task: Prepared, out: Path) -> dict[str, Any]:
@@ -476,10 +493,13 @@ def _dev_choice(fitted: Job, task: Prepared, out: Path) -> dict[str, Any]:
     return {"setting": result["setting"], "metric": task.metric.name, "dev": result["dev"], "learnt": result["learnt"]}
 
 
-def hand_over_baseline(fitted: Job, task: Prepared, out: Path, *, places: Sequence[str] = (FITTED,)) -> None:
-    """Write the fitted baseline to these directories of `out`, with what dev chose and its score there."""
+def hand_over_baseline(
+    fitted: Job, task: Prepared, out: Path, *, places: Sequence[str] = (FITTED,), gold: Sequence[Label] = ()
+) -> None:
+    """Write the fitted baseline, calibrated, to these directories of `out`, with what dev chose and its score there."""
     about = {"contestant": fitted.label, "task": _input_of(task, out), **_dev_choice(fitted, task, out)}
     for place in places:
         with files.new_directory(out / place) as temporary:
             write_baseline(read_baseline(fitted.directory(out)), temporary)
-            files.write_json(temporary / ABOUT, about)
+            calibration = calibrate(temporary, task, gold, fitted.directory(out))
+            files.write_json(temporary / ABOUT, {**about, **calibration})

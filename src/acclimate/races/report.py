@@ -20,6 +20,7 @@ from acclimate.data.examination import Examination, Leak, Sighting, sections_of_
 from acclimate.data.retrieved import DOCUMENTS, QUERIES, page_examples
 from acclimate.jobs.lock import USE
 from acclimate.races.answer import RaceAnswer, answer_in_words, represented, run_folder
+from acclimate.races.calibration import read_calibration
 from acclimate.races.compare import MAIN
 from acclimate.races.outcome import (
     ON_USUAL_SPLIT,
@@ -69,6 +70,7 @@ from acclimate.reports.table import (
     ContestantRow,
     adaptations_note,
 )
+from acclimate.statistics.calibration import Calibration
 from acclimate.statistics.power import PowerDesign
 
 RACE = "race"  # name of its design
@@ -79,6 +81,7 @@ RUNS, DIFFERENCES, PROBED = (
     *("What does each run score?", "How certain is each difference?"),
     "What do the encoders represent before fine-tuning?",
 )
+PROBABILITIES = "Are its probabilities right?"
 COSTS, TRAINING, MEASURED = "What did it cost?", "How did training go?", "How was it measured?"
 QUESTIONS = {"Against": DIFFERENCES, PROBES: PROBED, "Costs": COSTS, "Data": MEASURED, "Facts": MEASURED}
 PAGE, TEXT, SHEET = "report.html", "table.txt", "table.csv"
@@ -97,6 +100,7 @@ class RaceReport:
     predictions  contestant -> (gold, predicted) of each test item, where the task is to predict a number
     leakage      None: the data were not searched for leaks; without leaks: none was found
     partners     scores without the test items that have a partner in train; None: there are none but leaks
+    calibration  of the model to use; None: it is not calibrated
     followed     tables of what followed the race in the same call, such as learning curves; "" if nothing did
     """
 
@@ -110,6 +114,7 @@ class RaceReport:
     predictions: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
     leakage: Leakage | None = None
     partners: Leakage | None = None
+    calibration: Calibration | None = None
     followed: str = ""
 
     @property
@@ -136,7 +141,7 @@ class RaceReport:
 
 def write_race_pages(run: Path) -> RaceReport:
     """Write page, text and CSV of the finished race in `run` from its outcome, and return what they show."""
-    report = report_of(read_outcome(path_of(run, RACE)))
+    report = read_report(run)
     result = race_page(report)
     if ranks.is_first():
         write_page(run / PAGE, result)
@@ -144,6 +149,11 @@ def write_race_pages(run: Path) -> RaceReport:
         write_text(run / SHEET, as_csv(report.outcome))
     ranks.wait()
     return report
+
+
+def read_report(run: Path) -> RaceReport:
+    """Return what the page of the finished race in `run` shows."""
+    return replace(report_of(read_outcome(path_of(run, RACE))), calibration=read_calibration(run / USE))
 
 
 def report_of(outcome: Outcome) -> RaceReport:
@@ -365,6 +375,8 @@ def _questions(report: RaceReport) -> list[Section]:
     tables = {name: Section(name, parts=tuple(parts)) for name, parts in by_question.items()}
     first = [tables[name] for name in (RUNS, DIFFERENCES, PROBED, COSTS, TRAINING) if name in tables]
     sections = [Section("What else did the race find?", items=tuple(report.remarks)), *first, *_label_by_label(report)]
+    if report.calibration is not None:
+        sections.append(_calibration(report, report.calibration))
     if report.predictions:
         lead = "A dot is a test item, its prediction the mean over seeds; on the broken line both are equal."
         sections.append(Section(PREDICTIONS, lead=lead, id="predictions"))
@@ -447,6 +459,7 @@ def _drawings(report: RaceReport) -> dict[str, list[Drawing]]:
         gold_against_predicted,
         heldout_losses,
         learning_curves,
+        reliability_diagram,
         score_against_cost,
     )
 
@@ -463,8 +476,25 @@ def _drawings(report: RaceReport) -> dict[str, list[Drawing]]:
         Drawing("The untouched model" if name == UNTOUCHED else name, gold_against_predicted(pairs, name))
         for name, pairs in report.predictions.items()
     ]
-    named = {COSTS: costs, TRAINING: training, PREDICTIONS: scatters}
+    bins = report.calibration
+    reliability = [Drawing("Reliability", reliability_diagram(bins.bins_before, bins.bins_after))] if bins else []
+    named = {COSTS: costs, TRAINING: training, PREDICTIONS: scatters, PROBABILITIES: reliability}
     return {title: drawings for title, drawings in named.items() if drawings}
+
+
+def _calibration(report: RaceReport, calibration: Calibration) -> Section:
+    """Return the table of the probabilities of the model to use and the frequencies with which they come true."""
+    several = report.outcome.results[0].task.kind == "multilabel"
+    lead = (
+        f"The probabilities of {report.facts.use} are {calibration.sentence}. The predicted labels stay the same. "
+        "A point on the broken line has the right probability."
+    )
+    rows = tuple(
+        (f"{one.predictions:,}", f"{100 * one.confidence:.1f}%", f"{100 * one.right:.1f}%")
+        for one in calibration.bins_after
+    )
+    columns = ("Labels of texts" if several else "Texts", "Mean probability", "Share that is right")
+    return Section(PROBABILITIES, columns, rows, ("Calibrated probabilities, in 15 bins.",), lead=lead)
 
 
 def _losses(report: RaceReport) -> list[Section]:

@@ -25,6 +25,7 @@ from matplotlib.transforms import Bbox, ScaledTranslation
 
 from acclimate.core.figures import duration, metric_text, si
 from acclimate.reports.table import UNTOUCHED, ContestantRow, interval_text
+from acclimate.statistics.calibration import Bin
 from acclimate.statistics.significance import Interval
 
 # Colour for matplotlib -> the page's colour that `svg` puts in its place; no plot uses these colours otherwise
@@ -239,6 +240,21 @@ def gold_against_predicted(pairs: Sequence[tuple[float, float]], contestant: str
         ]
         name = f"gold-against-predicted-{zlib.crc32(contestant.encode()):08x}"
         return svg(figure, name, f"Gold against predicted, {contestant}", marks)
+
+
+def reliability_diagram(before: Sequence[Bin], after: Sequence[Bin]) -> str:
+    """Plot the share of right predictions over their mean probability, as trained and calibrated."""
+    with matplotlib.rc_context(STYLE):
+        figure, axes = _figure(HALF, 4.2, xlabel="mean probability, %", ylabel="share that is right, %")
+        axes.plot([0, 100], [0, 100], color=MUTED, linewidth=1, dashes=(4, 3))
+        marks = []
+        for name, bins, colour, marker in (("as trained", before, MUTED, "o"), ("calibrated", after, PALETTE[0], "s")):
+            points = [(100 * one.confidence, 100 * one.right) for one in bins]
+            across, up = np.array(points).T
+            axes.plot(across, up, marker=marker, color=colour, markeredgecolor=CARD, markersize=7, label=name)
+            marks += [f"{name}: {right:.0f}% are right at {mean:.0f}%" for mean, right in points]
+        axes.legend(loc="upper left", frameon=False)
+        return svg(figure, "reliability", "Share of right predictions over their probability", marks)
 
 
 def colours_of(rows: Sequence[ContestantRow]) -> dict[str, str]:

@@ -31,9 +31,17 @@ PLACES = {
 
 
 def render_baseline(
-    outcome: Outcome, score: Score, task: Prepared, *, dev: float, license: str, language: tuple[str, ...]
+    outcome: Outcome,
+    score: Score,
+    task: Prepared,
+    *,
+    dev: float,
+    calibration: str,
+    license: str,
+    language: tuple[str, ...],
 ) -> str:
-    """Return the card as the text of README.md. score: of the test; dev: the score there
+    """Return the card as the text of README.md. score: of the test; dev: the score there; calibration: a
+    sentence on the probabilities, or ""
 
     Raises ValueError if the hub would refuse its metadata.
     """
@@ -49,6 +57,7 @@ def render_baseline(
         "encoder": score.contestant == COMBINED,
         "score": score,
         "dev": dev,
+        "calibration": calibration,
         "report": report,
         "row": next(row for row in report.rows if row.contestant == score.contestant),
         "cautions": [*filter(None, [use_note(outcome, score)]), *report.alerts, *cautions(outcome)],

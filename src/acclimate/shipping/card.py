@@ -22,6 +22,7 @@ from acclimate.jobs.job import DIRECTORY, JOB, WALL
 from acclimate.models.formats import OF_MENTIONS
 from acclimate.models.loading import EMBEDDED, HUB_ID, MADE_FROM, origin
 from acclimate.models.task_layers import pooling_of
+from acclimate.races.calibration import read_calibration
 from acclimate.races.outcome import Outcome, path_of, read_outcome, rows
 from acclimate.races.report import RACE, report_of
 from acclimate.races.tables import cautions
@@ -103,6 +104,7 @@ class Card:
     rounding         number of test texts whose prediction rounding alone changed
     obstacle           why transformers alone does not load the classifier (shipping/check.py); "": it does
     license, language  as the user states them
+    calibration        a sentence on the probabilities; "" if they are not calibrated
     """
 
     task: str
@@ -148,6 +150,7 @@ class Card:
     license: str = ""
     language: tuple[str, ...] = ()
     int8: Int8 | None = None
+    calibration: str = ""
 
     @property
     def row(self) -> ContestantRow:
@@ -243,8 +246,15 @@ def card_of(shipment: Shipment) -> Card:
         obstacle=shipment.obstacle,
         license=shipment.license,
         language=shipment.language,
+        calibration=calibration_sentence(shipment.source),
         **_label_parts(outcome.scores, score, task),
     )
+
+
+def calibration_sentence(source: Path) -> str:
+    """Return a sentence on the probabilities of the model in `source`; "" if they are not calibrated."""
+    calibration = read_calibration(source)
+    return f"Its probabilities are {calibration.sentence}." if calibration is not None else ""
 
 
 def use_note(outcome: Outcome, score: Score) -> str:

@@ -8,7 +8,8 @@ memory does not grow with the file. The last digits of a number depend on which 
 kind        probability
 sequence    softmax of the outputs
 multilabel  sigmoid of each output; each label above .5 is predicted. With finetune.threshold=dev the outputs of both
-            kinds are shifted as dev chose (tasks/thresholds.py)
+            kinds are shifted as dev chose (tasks/thresholds.py). A race divides the outputs of both by a temperature
+            that dev chose (races/calibration.py)
 score       none
 tokens      of the predicted tag of each word: softmax; with a CRF the marginal over all sequences of tags; of a word
             list none
@@ -19,7 +20,7 @@ Shape suffixes: n texts, w words of a text, C labels, N tokens of all rows toget
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -362,6 +363,7 @@ def predict_file(
     contestant: str = "",
     stdin: IO[bytes] | None = None,
     stdout: IO[bytes] | None = None,
+    seen: Callable[[Sequence[Text], Sequence[Prediction]], None] = lambda texts, predictions: None,
     watch: Watch = unwatched,
 ) -> Predicted:
     """Write a line or row with the prediction for each row of a file, in memory that does not grow with it.
@@ -375,6 +377,7 @@ def predict_file(
     keep      columns of the file to copy to `out`
     format    of the file, if its ending does not say it: csv, tsv, jsonl, parquet, txt, conll
     skip_bad  leave out rows that cannot be read. Otherwise they raise ValueError before anything is predicted
+    seen      receives the texts and their predictions, CHUNK at a time
 
     Raises ValueError for what cannot be read or written.
     """
@@ -393,13 +396,15 @@ def predict_file(
             for _ in _usable(read(), skipped=None, way_out=f". To leave out such rows: {switch}"):
                 pass
         skipped = Skipped()
-        pairs = (
-            one
-            for chunk in chunked(_usable(read(), skipped=skipped), watch)
-            for one in zip(chunk, _predict_chunk(predictor, chunk, unwatched), strict=True)
-        )
+
+        def pairs() -> Iterator[tuple[Text, Prediction]]:
+            for chunk in chunked(_usable(read(), skipped=skipped), watch):
+                predictions = _predict_chunk(predictor, chunk, unwatched)
+                seen(chunk, predictions)
+                yield from zip(chunk, predictions, strict=True)
+
         rows = written(
-            pairs,
+            pairs(),
             out,
             predictor.kind,
             labels=predictor.labels,
@@ -408,7 +413,7 @@ def predict_file(
             ids=ids_in(opened, asking),
             stdout=stdout,
         )
-    return Predicted(str(out), rows, tuple(skipped.first), skipped.number)
+    return Predicted(str(out), rows, tuple(skipped.first), skipped.number, asking.about_probabilities)
 
 
 @dataclass

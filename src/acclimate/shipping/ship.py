@@ -50,7 +50,7 @@ from acclimate.races.terms_and_states import ENCODER, read_with_encoder
 from acclimate.shipping import check
 from acclimate.shipping import onnx as onnx_copy
 from acclimate.shipping.baseline_card import render_baseline
-from acclimate.shipping.card import Shipment, card_of, render
+from acclimate.shipping.card import Shipment, calibration_sentence, card_of, render
 from acclimate.shipping.form import write_form
 from acclimate.shipping.onnx import Int8
 from acclimate.shipping.predict import CombinedPredictor, load_predictor
@@ -200,7 +200,15 @@ def _ship_linear(
             _check_labels([prediction.label for prediction in predictions], task, score)
         else:
             _check_labels(read_baseline(temporary).predict(examples), task, score)
-        card = render_baseline(outcome, score, task, dev=about["dev"], license=license, language=tuple(language))
+        card = render_baseline(
+            outcome,
+            score,
+            task,
+            dev=about["dev"],
+            calibration=calibration_sentence(source),
+            license=license,
+            language=tuple(language),
+        )
         files.write_text(temporary / CARD, card)
         mark = {"contestant": name, "seed": score.seed, "checked": len(score.ids), "int8": None}
         files.write_json(temporary / MARK, mark)

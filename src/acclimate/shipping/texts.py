@@ -35,10 +35,12 @@ from acclimate.core.types import BASELINE_FILE, COMBINED_FILE, Example, Progress
 from acclimate.jobs.job import check_format
 from acclimate.jobs.lock import ENCODER, FITTED, OUTCOME, USE
 from acclimate.models.loading import locate
+from acclimate.races.calibration import CALIBRATED, read_calibration
 from acclimate.reading.formats.squad import question_rows
 from acclimate.reading.source import WORD_LINES, Source, open_source
 from acclimate.reading.tables import ColumnError, no_column, option_of, row_of, table_rows
 from acclimate.reading.tagged import fields_of, word_lines
+from acclimate.statistics.calibration import Calibration
 from acclimate.tasks.spans import PASSAGE
 from acclimate.tasks.tags import split_words, text_of
 from acclimate.tasks.task import Kind
@@ -70,6 +72,7 @@ class Asking:
     own_roles  the columns that the user named: these must be there
     form       format that the user states, a key of FORMS; "": the file tells it
     record     file of the race's record; "": there is none
+    calibration  how the race calibrated the model; None: it did not
     """
 
     kind: Kind | None = None
@@ -82,6 +85,7 @@ class Asking:
     own_roles: frozenset[str] = frozenset()
     form: str = ""
     record: str = ""
+    calibration: Calibration | None = None
 
     def with_columns(self, **columns: str | None) -> Asking:
         """Return the same with the columns that are not None."""
@@ -93,6 +97,17 @@ class Asking:
         if role in self.own_roles or not getattr(self, role, None):
             return ""
         return f". The race read {getattr(self, role)!r}" + f" ({self.record})" * bool(self.record)
+
+    @property
+    def about_probabilities(self) -> str:
+        """Whether the probabilities of the model are calibrated, in a sentence; "" if it has none."""
+        if self.calibration is not None:
+            return f"Probabilities: {self.calibration.sentence}"
+        if self.kind == "score":
+            return ""
+        if self.kind in CALIBRATED:
+            return "Probabilities: not calibrated"
+        return "Probabilities: not calibrated, which is for one label and for several labels a text"
 
     def roles(self) -> dict[str, str]:
         """Return role -> column, with the usual names where none was recorded."""
@@ -210,7 +225,8 @@ def asking_of(checkpoint: str, *, own_columns: bool = False) -> Asking:
     columns = ("text", "pair") if task["kind"] != "span" else ()  # questions in SQuAD's form have none
     names = (*needed, *columns, "id", "separator")
     recorded = {name: task[name] for name in names if task.get(name) is not None}
-    return replace(settings.from_mapping(Asking, recorded, where=str(record), prefix="task."), record=str(record))
+    asking = settings.from_mapping(Asking, recorded, where=str(record), prefix="task.")
+    return replace(asking, record=str(record), calibration=read_calibration(record.parent))
 
 
 def _from_hub(hub_id: str, *, own_columns: bool) -> Path | None:

@@ -43,6 +43,7 @@ STDOUT = "-"
 TAGGED = ".conll"
 ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet", TAGGED)
 VECTORS = (".npy", ".parquet")  # endings of `acclimate embed`
+EXPLAINED = (".html", ".jsonl")  # endings of explanations
 DIGITS = 6
 SEPARATOR = "|"  # between several labels in CSV and TSV, where the race's files had none and no label has it
 NAMED = 100  # rows left out whose place and reason are kept
@@ -59,12 +60,14 @@ class Predicted:
     rows      number of rows
     skipped   the first rows that were left out, at most NAMED
     left_out  number of all rows that were left out
+    probabilities  a sentence on whether the probabilities are calibrated, and how well; "" if there are none
     """
 
     out: str
     rows: int
     skipped: tuple[Rejected, ...] = ()
     left_out: int = 0
+    probabilities: str = ""
 
 
 def check_out(out: str | Path, source: str | Path, keep: Sequence[str] = ()) -> None:
@@ -91,17 +94,20 @@ def check_out(out: str | Path, source: str | Path, keep: Sequence[str] = ()) -> 
         )
 
 
-def check_path(out: str | Path, source: str | Path, endings: Sequence[str]) -> None:
-    """Raises ValueError for an ending that is not among these, a folder, a folder that is not there, and the input."""
+def check_path(out: str | Path, source: str | Path, endings: Sequence[str], *, name: str = "out") -> None:
+    """Raises ValueError for an ending that is not among these, a folder, a folder that is not there, and the input.
+
+    name: of the option that states the path
+    """
     path = Path(out)
     if path.suffix not in endings:
-        raise ValueError(f"{option('out', named(path))}: the ending names no known format: {', '.join(endings)}")
+        raise ValueError(f"{option(name, named(path))}: the ending names no known format: {', '.join(endings)}")
     if path.is_dir():
-        raise ValueError(f"{option('out', named(path))} is a folder. Name a file in it")
+        raise ValueError(f"{option(name, named(path))} is a folder. Name a file in it")
     if not path.parent.is_dir():
-        raise ValueError(f"{option('out', named(path))}: there is no folder {named(path.parent)}. Make it first")
+        raise ValueError(f"{option(name, named(path))}: there is no folder {named(path.parent)}. Make it first")
     if path.exists() and Path(source).exists() and path.samefile(source):
-        raise ValueError(f"{option('out', named(path))} is the input itself. Name another file")
+        raise ValueError(f"{option(name, named(path))} is the input itself. Name another file")
 
 
 def check_columns(out: str | Path, kind: Kind, labels: Sequence[str], keep: Sequence[str]) -> None:

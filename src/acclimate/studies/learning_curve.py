@@ -67,7 +67,7 @@ from acclimate.races.planning.dry_run import DryRun, dry_run
 from acclimate.races.race import design as race_design
 from acclimate.races.race import materials_for
 from acclimate.races.recipe import RaceRecipe
-from acclimate.races.report import PAGE, RACE, race_page, report_of
+from acclimate.races.report import PAGE, RACE, race_page, read_report
 from acclimate.races.report import write_page as write_race_page
 from acclimate.races.rounds import RESERVE, as_raced
 from acclimate.races.run import run
@@ -509,7 +509,7 @@ def page(outcome: Outcome) -> Page:
 def add_to_race_page(run: Path) -> None:
     """Write the page of the race in `run` again, with what adapting is worth in labels first of what is folded."""
     curves = page(read_outcome(path_of(run, NAME)))
-    raced = race_page(report_of(read_outcome(path_of(run, RACE))))
+    raced = race_page(read_report(run))
     [worth] = [section for section in curves.sections if section.title == TITLE]
     worth = replace(worth, title="What is adapting worth in labels?", lead=curves.verdict, fold="closed")
     sections = [raced.sections[0], worth, *raced.sections[1:]]
