@@ -184,7 +184,7 @@ def _integrated(predictor: Predictor, example: Example, prediction: Prediction, 
         return path[0]
 
     model.train(False)
-    hook = cast(nn.Module, model.get_input_embeddings()).register_forward_hook(interpolate)
+    hook = model.get_input_embeddings().register_forward_hook(interpolate)
     try:
         with torch.enable_grad():
             output_S = _log_odds(outputs_of(model, piece), code, predictor.kind)
