@@ -50,6 +50,7 @@ from families import FAMILIES, VOCABULARY, mpnet
 ROWS = 8
 LABELS = 3
 CPU = torch.device("cpu")
+MODELS = {**FAMILIES, "mpnet": mpnet}
 PLAN = Plan(steps=4, batch=ROWS, rate=1e-2, warmup=0.25, precision="float32", piece_tokens=64)
 SHORT = replace(PLAN, steps=2)
 STOPPED = SHORT  # after its first step
@@ -59,6 +60,10 @@ STOPPED = SHORT  # after its first step
 class Case:
     objective: Callable[[float], Objective]  # dropout -> a new objective, the same at every call
     stream: Stream
+
+
+def pad_of(name: str) -> int:
+    return MODELS[name]().config.pad_token_id or 0
 
 
 def toy_rows(pad_id: int, step: int, labels: int = 0) -> Batch:
@@ -76,8 +81,7 @@ def toy_rows(pad_id: int, step: int, labels: int = 0) -> Batch:
 
 
 def _masked(name: str) -> Case:
-    make = mpnet if name == "mpnet" else FAMILIES[name]
-    pad_id = make().config.pad_token_id or 0
+    make, pad_id = MODELS[name], pad_of(name)
     return Case(lambda dropout: MaskedLanguageLoss(make(dropout=dropout)), lambda step: toy_rows(pad_id, step))
 
 
@@ -120,7 +124,7 @@ def _pooled(name: str, pooling: Pooling, layer: SequenceLayer = "linear", kind: 
             torch.manual_seed(3)
             return TaskLoss(PooledClassifiers.from_config(config))
 
-    pad_id = FAMILIES[name]().config.pad_token_id or 0
+    pad_id = pad_of(name)
 
     def stream(step: int) -> Batch:
         batch, generator = toy_rows(pad_id, step, labels=LABELS), np.random.default_rng([8, step])
@@ -143,7 +147,7 @@ def _tagger(name: str, layer: OutputLayer) -> Case:
             torch.manual_seed(3)
             return TaskLoss(SequenceTaggers.from_config(config))
 
-    pad_id = FAMILIES[name]().config.pad_token_id or 0
+    pad_id = pad_of(name)
 
     def stream(step: int) -> Batch:
         batch, generator = toy_rows(pad_id, step, labels=LABELS), np.random.default_rng([9, step])
@@ -156,8 +160,7 @@ def _tagger(name: str, layer: OutputLayer) -> Case:
 
 def _joint(name: str, kind: str) -> Case:
     """Internal and external batches by turns."""
-    make = mpnet if name == "mpnet" else FAMILIES[name]
-    pad_id = make().config.pad_token_id or 0
+    make, pad_id = MODELS[name], pad_of(name)
 
     def objective(dropout: float) -> Objective:
         model = make(dropout=dropout)
@@ -178,8 +181,7 @@ def _joint(name: str, kind: str) -> Case:
 
 def _regularised(name: str, per: Per = "occurrence", ids: Ids = "original") -> Case:
     """Two of three pieces have a vector, of which padding and special tokens are none."""
-    make = mpnet if name == "mpnet" else FAMILIES[name]
-    pad_id = make().config.pad_token_id or 0
+    make, pad_id = MODELS[name], pad_of(name)
     generator = np.random.default_rng(11)
     regularised_V = (np.arange(VOCABULARY) >= 5) & (generator.random(VOCABULARY) < 2 / 3)
     vectors_VF = (generator.normal(size=(VOCABULARY, 7)) * regularised_V[:, None]).astype(np.float32)
@@ -217,8 +219,7 @@ def _prompted(name: str) -> Case:
 
 def _soft_masked(name: str, **settings: Any) -> Case:
     """DGA with heads of unequal importance, none of which is held fast."""
-    make = mpnet if name == "mpnet" else FAMILIES[name]
-    pad_id = make().config.pad_token_id or 0
+    make, pad_id = MODELS[name], pad_of(name)
     importance = {"heads": torch.tensor([[0.2, 0.9], [0.6, 0.1]])}
     return Case(
         lambda dropout: DgaLoss(make(dropout=dropout), importance, **settings), lambda step: toy_rows(pad_id, step)
@@ -227,7 +228,7 @@ def _soft_masked(name: str, **settings: Any) -> Case:
 
 def another(name: str) -> PreTrainedModel:
     """A teacher: a model of the family whose weights differ from the student's."""
-    model = mpnet() if name == "mpnet" else FAMILIES[name]()
+    model = MODELS[name]()
     with torch.random.fork_rng(), torch.no_grad():
         torch.manual_seed(17)
         for weight in model.parameters():
@@ -237,8 +238,7 @@ def another(name: str) -> PreTrainedModel:
 
 def _distilled(name: str, text: DistilledText = "unmasked", *, token: bool = False) -> Case:
     """Towards a teacher of other weights, each token or a distillation token."""
-    make = mpnet if name == "mpnet" else FAMILIES[name]
-    pad_id = make().config.pad_token_id or 0
+    make, pad_id = MODELS[name], pad_of(name)
     if not token:
         return Case(
             lambda dropout: KnowledgeDistillation(make(dropout=dropout), another(name), text=text),
@@ -269,21 +269,19 @@ def _paired(name: str) -> Case:
 
 def _contrasted(name: str, contrast: str) -> Case:
     """Of one row nothing is predicted."""
-    make = mpnet if name == "mpnet" else FAMILIES[name]
-    pad_id = make().config.pad_token_id or 0
+    pad_id = pad_of(name)
 
     def stream(step: int) -> Batch:
         batch = toy_rows(pad_id, step)
         third = np.repeat(np.arange(ROWS) == 2, batch.lengths)
         return replace(batch, tokens={"labels": np.where(third, NOT_PREDICTED, batch.tokens["labels"])})
 
-    return Case(lambda dropout: CONTRASTS[contrast](make(dropout=dropout)), stream)
+    return Case(lambda dropout: CONTRASTS[contrast](MODELS[name](dropout=dropout)), stream)
 
 
 def _tokens_contrasted(name: str, contrast: str) -> Case:
     """Masked text against a teacher of other weights, or tokens of rows against tokens of other rows."""
-    make = mpnet if name == "mpnet" else FAMILIES[name]
-    pad_id = make().config.pad_token_id or 0
+    make, pad_id = MODELS[name], pad_of(name)
     if contrast == "tacl":
         return Case(
             lambda dropout: TokenAwareContrast(make(dropout=dropout), another(name), temperature=0.1),
@@ -301,7 +299,7 @@ def _adversarial(name: str, **settings: Any) -> Case:
 
 
 OBJECTIVES: dict[str, Callable[[], Case]] = {
-    **{f"masked language, {name}": (lambda name=name: _masked(name)) for name in (*FAMILIES, "mpnet")},
+    **{f"masked language, {name}": (lambda name=name: _masked(name)) for name in MODELS},
     "task": lambda: _task("sequence"),
     "task, several labels": lambda: _task("multilabel"),
     "task, a number": lambda: _task("score"),

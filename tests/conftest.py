@@ -115,14 +115,7 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     words = [*special, ".", *toys.PLAIN, *(word for topic in toys.TOPICS.values() for word in topic)]
     tokenizer = BertTokenizer(vocab={word: number for number, word in enumerate(words)})
     model = new_encoder(
-        layers=1,
-        hidden=32,
-        heads=2,
-        vocabulary_size=len(words),
-        longest=40,
-        pad=0,
-        seed=0,
-        initializer_range=0.2,
+        layers=1, hidden=32, heads=2, vocabulary_size=len(words), longest=40, pad=0, seed=0, initializer_range=0.2
     )
     path = tmp_path_factory.mktemp("encoder") / "checkpoint"
     save_model(model, tokenizer, path)

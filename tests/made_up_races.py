@@ -110,14 +110,7 @@ def race_of(
         for row in rows
         if row.comparison is not None and row.p_adjusted is not None
     )
-    outcome = Outcome(
-        "race",
-        "Race",
-        "",
-        tuple(results),
-        tuple(against.values()),
-        race=Facts(stopped=stopped),
-    )
+    outcome = Outcome("race", "Race", "", tuple(results), tuple(against.values()), race=Facts(stopped=stopped))
     intervals = {("", row.contestant, "Genes"): row.score for row in rows}
     means = {(key, MAIN): score for key, score in intervals.items()}
     # in place of what would be computed of scores

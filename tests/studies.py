@@ -111,11 +111,7 @@ def race_of_six(labels: Sequence[str] = LABELS) -> list[Score]:
         ("random weights", {"level": 0.3, "spread": 0.15}),
         (SIMPLE, {"level": 0.9, "spread": 0.0, "finetuning": Cost(0, 0.0, 0.4)}),
     ]
-    return [
-        score
-        for name, settings in stated
-        for score in made_up_scores(name, metric="macro_f1", labels=labels, **settings)
-    ]
+    return [score for name, more in stated for score in made_up_scores(name, metric="macro_f1", labels=labels, **more)]
 
 
 def raced(
@@ -292,10 +288,7 @@ def examination(labels: Sequence[str] = LABELS) -> Examination:
         lengths=Lengths("tokens", 500, 112, 240, 804, 128, 512, 0.031, 0.002, 0.12, 256),
         pieces=(Pieces("task texts", 500, 40_000, 1.9, 0.61, 0.0001, (("eigendecomposition", 5, 12),)),),
         corpora=(CorpusFacts("domain", "data/abstracts", 3_000, 4_100_000, 7),),
-        leaks=(
-            Leak("train", "test", "exact", 12, 12, 0.03, 11, (twin,)),
-            Leak("domain", "test", "near", 5, 4, 0.01),
-        ),
+        leaks=(Leak("train", "test", "exact", 12, 12, 0.03, 11, (twin,)), Leak("domain", "test", "near", 5, 4, 0.01)),
         copies=(Copies("train", 3, 4, 1),),
         leaked={"test": frozenset(f"test-{i}" for i in range(12))},
         findings=(

@@ -44,11 +44,7 @@ def names_of_modules() -> dict[str, tuple[set[str], set[str]]]:
 
 
 def test_variables_and_parameters_are_nouns():
-    assert {*variables(ast.parse("def f(given): _each = 1; return [found for found in given]"))} == {
-        "given",
-        "_each",
-        "found",
-    }
+    assert {*variables(ast.parse("def f(given): _each = 1; [found for found in given]"))} == {"given", "_each", "found"}
     found = {place: {name.strip("_") for name in names} & NO_NOUNS for place, (names, _) in names_of_modules().items()}
     assert not {place: names for place, names in found.items() if names - WRITTEN.get(place, set())}
 

@@ -93,11 +93,7 @@ def test_files_that_pose_as_a_published_dataset_are_warned_of(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("study", "tlm"), "TLM"),
-        (("race",), "TF-IDF cannot do a task of kind 'span'"),
-    ],
+    ("arguments", "message"), [(("study", "tlm"), "TLM"), (("race",), "TF-IDF cannot do a task of kind 'span'")]
 )
 def test_what_is_not_for_questions_says_so(arguments, message, inputs, tmp_path):
     more = ['contestants=["TF-IDF"]'] if arguments == ("race",) else []

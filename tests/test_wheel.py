@@ -99,15 +99,8 @@ def test_recipes_settings_and_version_are_in_the_wheel(place):
     names = [line.split()[0] for line in acclimate(place, "recipes").splitlines()]
     assert "tapter/bioasq" in names
     assert len(names) == len(list((ROOT / "src" / "acclimate" / "recipes").glob("*/*.toml")))
-    texts = [
-        "corpus=abstracts/texts.txt",
-        "model=embedded",
-        "max_tokens=32",
-        "epochs=0",
-        "plan.steps=2",
-        "plan.batch=8",
-    ]
-    acclimate(place, "adapt", "mlm", "--recipe", "mlm/dapt-dga", *texts, "--out", "runs/dapt")
+    more = ["corpus=abstracts/texts.txt", "model=embedded", "max_tokens=32", "epochs=0", "plan.steps=2", "plan.batch=8"]
+    acclimate(place, "adapt", "mlm", "--recipe", "mlm/dapt-dga", *more, "--out", "runs/dapt")
     assert (place / "runs" / "dapt" / "checkpoint" / "model.safetensors").is_file()
     assert "rate" in acclimate(place, "settings", "mlm", "plan.rate")
     assert re.fullmatch(r"acclimate \d+\.\d+\.\d+\S*\n", acclimate(place, "--version"))

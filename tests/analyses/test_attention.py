@@ -33,6 +33,18 @@ WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", *(f"word{number}" fo
 POSITIONS = 32
 
 
+def assert_whole(text: str) -> None:
+    """A page that is well formed, loads nothing, and whose ids are unique and tables have headers."""
+    page = Page(text)
+    assert not page.open
+    ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    assert all("scope" in attributes for attributes in page.all("th"))
+    for _, attributes in page.elements:
+        for key in ("src", "href"):
+            assert not attributes.get(key) or attributes[key].startswith(("#", "data:"))
+
+
 def heads_of(before, after, marked, queries=100, name="small"):
     hits = (np.array([row], float) for row in (before, after, marked))
     weights = np.full((1, len(before), 3, 3), 1 / 3)
@@ -152,17 +164,10 @@ def test_the_terminal_has_every_count(analysis):
 
 def test_the_page_is_whole_and_says_in_words_what_it_draws(analysis, tmp_path):
     text = write_page(tmp_path / "heads.html", analysis).read_text()
-    page = Page(text)
-    assert not page.open
-    ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
-    assert len(ids) == len(set(ids))
+    assert_whole(text)
     assert text.count('role="img"') == 4
     assert "layer 1, head 1: positional, 100% on neighbours; layer 1, head 2: vertical, 100% on marks" in text
     assert "P\N{MINUS SIGN}1</text>" in text
-    assert all("scope" in attributes for attributes in page.all("th"))
-    for _, attributes in page.elements:
-        for key in ("src", "href"):
-            assert not attributes.get(key) or attributes[key].startswith(("#", "data:"))
 
 
 def test_the_verb_writes_the_page_and_says_the_counts(built, texts, tmp_path):

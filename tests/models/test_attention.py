@@ -68,12 +68,6 @@ def test_the_largest_weight_of_each_token_is_counted_where_it_falls():
     assert found.marked_LH.tolist() == [[2, 2, 4, 1]]
 
 
-def test_special_tokens_ask_nothing_but_are_looked_at():
-    found = maxima(head([1, 0, 1]), texts=[[CLS, 7, SEP]])
-    assert found.queries == 1
-    assert found.previous_LH.tolist() == found.marked_LH.tolist() == [[1]]
-
-
 def test_a_shared_maximum_counts_in_parts_whatever_its_order():
     even = maxima(torch.full((4, 4), 0.25), texts=[[CLS, 7, 8, SEP]])
     assert even.previous_LH.tolist() == even.next_LH.tolist() == [[0.5]]  # a quarter for each of two tokens

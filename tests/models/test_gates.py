@@ -22,11 +22,7 @@ OUT = {
     "modernbert": "attn.Wo",
     "mpnet": "attention.attn.o",
 }
-SECOND = {
-    **dict.fromkeys(OUT, "output.dense"),
-    "distilbert": "ffn.lin2",
-    "modernbert": "mlp.Wo",
-}
+SECOND = {**dict.fromkeys(OUT, "output.dense"), "distilbert": "ffn.lin2", "modernbert": "mlp.Wo"}
 
 
 def piece_for(model, layout=together):

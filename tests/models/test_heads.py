@@ -80,12 +80,6 @@ def test_gradients_through_sparse_logits_are_the_dense_ones(model):
         torch.testing.assert_close(sparse[name], gradient, atol=1e-5, rtol=0, msg=name)
 
 
-def test_padding_does_not_change_the_logits_of_real_positions(model):
-    narrow = masked_logits(model, piece_for(model), places(12))
-    wide = masked_logits(model, piece_for(model, width=20), places(20))
-    torch.testing.assert_close(wide, narrow, atol=1e-5, rtol=0)
-
-
 def test_a_full_attention_mask_and_none_give_the_same_logits(model):
     piece, positions = piece_for(model, lengths=(8, 8), width=8), torch.tensor([2, 9])
     with_mask = masked_logits(model, piece, positions)

@@ -33,13 +33,17 @@ def trained(directory, pooling: str, outputs: int, *, kind: str = "sequence", si
     return model.eval()
 
 
-@pytest.fixture(params=[*CLASSIFIED])
-def family(request, tmp_path):
-    CLASSIFIED[request.param]().save_pretrained(tmp_path / "encoder")
-    return request.param, tmp_path / "encoder"
+READ = [*((name, "first") for name in CLASSIFIED), *((name, "mean") for name in (*sorted(MEANS), "bert"))]
 
 
-@pytest.mark.parametrize("pooling", ["first", "mean"])
+@pytest.fixture(scope="module")
+def family(request, tmp_path_factory):
+    place = tmp_path_factory.mktemp("encoder")
+    CLASSIFIED[request.param]().save_pretrained(place)
+    return request.param, place
+
+
+@pytest.mark.parametrize(("family", "pooling"), READ, indirect=["family"])
 @pytest.mark.parametrize(("kind", "outputs", "size"), [("sequence", 3, 0.2), ("multilabel", 7, 0.1), ("score", 1, 1.0)])
 def test_the_class_of_the_family_computes_the_same_probabilities(family, pooling, kind, outputs, size):
     name, directory = family
@@ -82,7 +86,7 @@ def test_a_head_is_converted_through_tanh_only_if_float16_holds_its_weights(tmp_
             assert native.half()(**inputs()).logits.isfinite().all()
 
 
-@pytest.mark.parametrize("pooling", ["first", "mean"])
+@pytest.mark.parametrize(("family", "pooling"), READ, indirect=["family"])
 def test_16_bits_are_no_coarser_than_for_the_classifier_itself(family, pooling):
     _, directory = family
     model = trained(directory, pooling, 3)

@@ -46,6 +46,12 @@ def run(tmp_path_factory):
     return finished_race(tmp_path_factory.mktemp("ship") / "run")
 
 
+@pytest.fixture(autouse=True)
+def _one_round(monkeypatch):
+    """Of measuring how fast an 8-bit copy is."""
+    monkeypatch.setattr(onnx, "ROUNDS", 1)
+
+
 @pytest.fixture
 def race(tmp_path):
     """One to change."""
@@ -127,7 +133,7 @@ def test_answers_are_shipped_with_code_and_copies_that_give_what_was_scored(tmp_
     assert asked in code
     compared = 0
     for example, predicted in zip(open_prepared(run / "data").examples("test"), scored.predicted, strict=True):
-        if len(example.text.split()) > finished.MAX_TOKENS - 8 or compared == 5:
+        if len(example.text.split()) > finished.MAX_TOKENS - 8 or compared == 2:
             continue  # several windows
         compared += 1
         printed = io.StringIO()
@@ -135,7 +141,7 @@ def test_answers_are_shipped_with_code_and_copies_that_give_what_was_scored(tmp_
             here = code.replace('where = "."', f"where = {str(shipped.path)!r}")
             exec(here.replace(asked, f"{example.pair!r}, {example.text!r}"), {})
         assert printed.getvalue().strip() == predicted[0]
-    assert compared == 5
+    assert compared == 2
 
 
 @pytest.mark.parametrize(
@@ -179,16 +185,18 @@ def test_a_tagger_is_shipped_once_it_gives_words_the_tags_that_were_scored(tmp_p
     [code, *_] = re.findall(r"^```python\n(.*?)^```", card, re.MULTILINE | re.DOTALL)
     asked = "One sentence of words with spaces between them ."
     assert asked in code
-    cut = 0
-    for example, predicted in zip(open_prepared(run / "data").examples("test"), scored.predicted, strict=True):
+    examples = open_prepared(run / "data").examples("test")
+    cut = sum(len(example.text.split(" ")) > finished.MAX_TOKENS - 2 for example in examples)
+    ends = {len(example.text.split(" ")) > finished.MAX_TOKENS - 2: at for at, example in enumerate(examples)}
+    for at in (0, 1, 2, *ends.values()):
+        example, predicted = examples[at], scored.predicted[at]
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
             exec(code.replace('where = "."', f"where = {str(shipped.path)!r}").replace(asked, example.text), {})
         words, tags = zip(*eval(printed.getvalue()), strict=True)
         assert words == tuple(example.text.split(" "))
-        cut += len(words) > finished.MAX_TOKENS - 2
         assert len(words) > finished.MAX_TOKENS - 2 or tags == predicted
-    assert cut
+    assert len(ends) == 2
     assert f"{cut} of the 30 test sentences are longer" in card
     assert "| label | test entities |" in card
     assert shipped.int8.items == 30
@@ -196,19 +204,6 @@ def test_a_tagger_is_shipped_once_it_gives_words_the_tags_that_were_scored(tmp_p
     config = files.read_json(shipped.path / "config.json")
     assert config["architectures"] == ["BertForTokenClassification"]
     assert not config.get("problem_type")
-
-
-def test_a_tagger_that_says_something_else_is_not_shipped(tmp_path):
-    run = finished_race(tmp_path / "run", "tokens")
-
-    def altered(score: Score) -> Score:
-        first, *others = score.predicted[4]
-        tags = ("O" if first != "O" else "B-acid", *others)
-        return replace(score, predicted=(*score.predicted[:4], tags, *score.predicted[5:]))
-
-    finished.change_used(run, altered)
-    with pytest.raises(ValueError, match="for 1 of the 30 test texts; the first is test-4"):
-        ship(run, tmp_path / "out")
 
 
 @pytest.mark.parametrize(("kind", "paired"), [("sequence", False), ("score", True), ("tokens", False)])
@@ -334,12 +329,17 @@ def test_shipping_again_gives_the_same_bytes(run, tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["out"]
 
 
-def test_a_model_that_says_something_else_is_not_shipped(race, tmp_path):
-
+@pytest.mark.parametrize("kind", ["sequence", "tokens"])
+def test_a_model_that_says_something_else_is_not_shipped(kind, tmp_path):
     def altered(score: Score) -> Score:
-        label = next(label for label in finished.LABELS if label != score.predicted[4])
+        label = score.predicted[4]
+        if kind == "tokens":
+            label = ("O" if label[0] != "O" else "B-acid", *label[1:])
+        else:
+            label = next(other for other in finished.LABELS if other != label)
         return replace(score, predicted=(*score.predicted[:4], label, *score.predicted[5:]))
 
+    race = finished_race(tmp_path / "race", kind)
     finished.change_used(race, altered)
     with pytest.raises(
         ValueError, match="something else than what was scored for 1 of the 30 test texts; the first is test-4"
@@ -508,8 +508,7 @@ def test_the_int8_copy_and_its_measures_while_the_test_labels_stay_sealed(run, t
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "pooling"), [("score", "pooler"), ("sequence", "mean")])
-def test_the_int8_copy_of_a_number_and_of_pooled_states(tmp_path, kind, pooling, monkeypatch):
-    monkeypatch.setattr(onnx, "ROUNDS", 1)
+def test_the_int8_copy_of_a_number_and_of_pooled_states(tmp_path, kind, pooling):
     shipped = ship(finished_race(tmp_path / "run", kind, pooling=pooling), tmp_path / "out", onnx=True)
     assert 0.5 < shipped.int8.agreement <= 1
     assert shipped.int8.dev_float == pytest.approx(shipped.int8.dev, abs=0.3)
@@ -517,8 +516,7 @@ def test_the_int8_copy_of_a_number_and_of_pooled_states(tmp_path, kind, pooling,
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", ["deberta", "deberta-v2", "distilbert", "electra", "modernbert", "roberta"])
-def test_families_survive_the_export(tmp_path, family, monkeypatch):
-    monkeypatch.setattr(onnx, "ROUNDS", 1)
+def test_families_survive_the_export(tmp_path, family):
     shipped = ship(finished_race(tmp_path / "run", "multilabel", family=family), tmp_path / "out", onnx=True)
     assert shipped.int8.agreement > 0.3  # untrained weights
 
@@ -568,9 +566,6 @@ class Hub:
             raise Hub.refuses
         return SimpleNamespace(repo_id=repo, __str__=lambda self: "")
 
-    def upload_folder(self, **named):
-        Hub.asked.append(("upload", named["repo_id"], {file.name for file in Path(named["folder_path"]).iterdir()}))
-
 
 @pytest.fixture
 def hub(monkeypatch):
@@ -582,14 +577,6 @@ def hub(monkeypatch):
 @pytest.fixture(scope="module")
 def shipment(run, tmp_path_factory):
     return ship(run, tmp_path_factory.mktemp("push") / "out").path
-
-
-def test_pushing_makes_a_private_repository_and_uploads_all(shipment, hub):
-    push(shipment, "ada/salts")
-    [(_, repo, named), (_, uploaded_to, sent)] = hub.asked
-    assert (repo, uploaded_to) == ("ada/salts", "ada/salts")
-    assert named == {"private": True, "exist_ok": True}
-    assert sent == {file.name for file in shipment.iterdir()}
 
 
 def refusal(status: int) -> HfHubHTTPError:

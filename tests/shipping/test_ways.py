@@ -116,25 +116,32 @@ def test_tags_of_words_are_the_same_in_the_pipeline(tmp_path, family):
     assert len(tags) > 1
 
 
-@pytest.mark.parametrize("name", ["BertForSequenceClassification", "BertModel", "Nonsense"])
+@pytest.fixture(scope="module")
+def of_means(tmp_path_factory):
+    """A race whose model reads the mean, and its shipment; not to be changed."""
+    run = finished_race(tmp_path_factory.mktemp("means") / "run", pooling="mean")
+    return run, ship(run, run.with_name("out")).path
+
+
 @pytest.mark.parametrize("place", ["use", "shipment"])
-def test_another_name_of_the_class_does_not_make_transformers_load_what_it_cannot_compute(tmp_path, name, place):
-    run = finished_race(tmp_path / "run", pooling="mean")
-    where = ship(run, tmp_path / "out").path if place == "shipment" else run / "use"
+def test_another_name_of_the_class_does_not_make_transformers_load_what_it_cannot_compute(of_means, tmp_path, place):
+    run, shipment = of_means
+    where = shutil.copytree(shipment if place == "shipment" else run / "use", tmp_path / "model")
     path = where / "config.json"
     config = json.loads(path.read_text())
-    path.write_text(json.dumps(config | {"architectures": [name]}))
-    for auto in (AutoModel, AutoModelForMaskedLM, AutoModelForSequenceClassification, AutoModelForTokenClassification):
-        with pytest.raises(ValueError, match=r"bert with text_pooling=mean, .* acclimate predict"):
-            auto.from_pretrained(where)
-    with pytest.raises(OSError, match=r"no file named model\.safetensors"):
-        BertForSequenceClassification.from_pretrained(where)
+    autos = (AutoModel, AutoModelForMaskedLM, AutoModelForSequenceClassification, AutoModelForTokenClassification)
+    for name in ("BertForSequenceClassification", "BertModel", "Nonsense"):
+        path.write_text(json.dumps(config | {"architectures": [name]}))
+        for auto in autos:
+            with pytest.raises(ValueError, match=r"bert with text_pooling=mean, .* acclimate predict"):
+                auto.from_pretrained(where)
+        with pytest.raises(OSError, match=r"no file named model\.safetensors"):
+            BertForSequenceClassification.from_pretrained(where)
 
 
-def test_sentence_transformers_form_gives_the_logits(tmp_path):
+def test_sentence_transformers_form_gives_the_logits(of_means):
     """The files as the package reads them; where it is installed, `ship` compares with the package itself."""
-    run = finished_race(tmp_path / "run", pooling="mean")
-    where = ship(run, tmp_path / "out").path
+    run, where = of_means
     modules = files.read_json(where / "modules.json")
     assert [module["type"].rpartition(".")[2] for module in modules] == ["Transformer", "Pooling", "Dense"]
     encoder, pooling, dense = (where / module["path"] for module in modules)
@@ -159,8 +166,8 @@ def _examples(run):
     return open_prepared(run / "data").examples("test")
 
 
-def test_a_shipment_on_the_hub_is_read_from_its_folders(tmp_path, monkeypatch):
-    where = ship(finished_race(tmp_path / "run", pooling="mean"), tmp_path / "out").path
+def test_a_shipment_on_the_hub_is_read_from_its_folders(of_means, monkeypatch):
+    _, where = of_means
     config, expected = configuration_of(where), load_finetuned(where).state_dict()
     monkeypatch.setattr("huggingface_hub.hf_hub_download", lambda repository, name: str(where / name))
     weights = own_weights("owner/name", config)
@@ -168,8 +175,8 @@ def test_a_shipment_on_the_hub_is_read_from_its_folders(tmp_path, monkeypatch):
     assert all(torch.equal(weights[name], weight) for name, weight in expected.items())
 
 
-def test_every_loader_reads_a_shipment_with_folders_and_its_identity_is_that_of_all_weights(tmp_path):
-    where = ship(finished_race(tmp_path / "run", pooling="mean"), tmp_path / "out").path
+def test_every_loader_reads_a_shipment_with_folders_and_its_identity_is_that_of_all_weights(of_means, tmp_path):
+    where = shutil.copytree(of_means[1], tmp_path / "out")
     expected = load_finetuned(where).base_model.state_dict()
     for encoder in (load_masked_language_model(where).base_model, load_encoder(str(where))[0]):
         weights = encoder.state_dict()
@@ -220,8 +227,8 @@ def test_tags_of_another_scheme_are_refused_in_a_sentence(tmp_path):
     assert files.read_json(tmp_path / "config.json")["model_type"].startswith("bert with tags of another scheme, which")
 
 
-def test_a_shipment_without_its_encoder_is_refused(tmp_path):
-    where = ship(finished_race(tmp_path / "run", pooling="mean"), tmp_path / "out").path
+def test_a_shipment_without_its_encoder_is_refused(of_means, tmp_path):
+    where = shutil.copytree(of_means[1], tmp_path / "out")
     shutil.rmtree(where / "0_Transformer")
     with pytest.raises(ValueError, match=r"0_Transformer|more than the weights"):
         load_finetuned(where)

@@ -116,14 +116,6 @@ def test_equal_contestants_are_seldom_told_apart(
     assert 1 - most <= inside.mean() <= 1 - least
 
 
-def test_runs_of_one_adaptation_taken_for_independent_ones_are_told_apart_too_often() -> None:
-    points_N, shares_Nn = drawn(
-        np.random.default_rng(6), ROUND_ROBIN, 2_000, 100, adaptation=0.03, seed=0.005, item=0.02
-    )
-    points_N, shares_Nn = np.repeat(points_N, 3, axis=1), np.repeat(shares_Nn, 3, axis=1)
-    assert np.mean(p_value(points_N.mean(axis=-1), components_of(points_N, shares_Nn)) < 0.05) > 0.2
-
-
 def test_a_difference_is_paired_by_seed_and_unpaired_without_common_seeds() -> None:
     generator = np.random.default_rng(7)
     points_N, shares_Nn = drawn(generator, ROUND_ROBIN, 1, 50, adaptation=0.1, seed=0.1, item=0.5, rest=0.2)

@@ -9,13 +9,7 @@ from acclimate.statistics.variance import Components
 
 
 def gain(
-    difference: float,
-    *,
-    seeds: float,
-    items: float,
-    runs: int = 5,
-    adaptations: int = 0,
-    share: float = 0.0,
+    difference: float, *, seeds: float, items: float, runs: int = 5, adaptations: int = 0, share: float = 0.0
 ) -> Gain:
     """A gain whose difference has these variances; its p values are not right, and nothing reads them."""
     components = Components(np.float64(seeds), np.float64(items), np.float64(max(runs - 1, 1)), 400, np.float64(0.0))

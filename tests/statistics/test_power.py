@@ -271,37 +271,3 @@ def test_probes_say_on_which_items_models_differ(metric: str) -> None:
     if metric == "accuracy":
         one = simulated([ours], [theirs], METRICS[metric], seeds=5, seed_spread=0.04, studies=50)
         assert one > simulated([ours], [theirs], METRICS[metric], seeds=5, seed_spread=0.0, studies=50)
-
-
-def test_a_difference_of_that_size_is_found_nine_times_in_ten() -> None:
-    """Two systems of right and wrong answers; the difference that the simulation names is then made true."""
-    generator, items, seeds = np.random.default_rng(21), 300, 5
-    ease = stats.norm.ppf(0.75)
-
-    def right(gain: float, hard_n: np.ndarray) -> np.ndarray:
-        alone_n = generator.normal(0, 0.15**0.5, items)
-        luck = generator.normal(0, 0.06, (seeds, 1))
-        return ease + gain - hard_n - alone_n + luck + generator.normal(0, 0.4**0.5, (seeds, items)) > 0
-
-    def scores(name: str, right_Sn: np.ndarray) -> list[Score]:
-        ids, gold = tuple(map(str, range(items))), ("y",) * items
-        answers = [tuple(np.where(right_n, "y", "n").tolist()) for right_n in right_Sn]
-        return [
-            Score(name, "task", "accuracy", seed, 0.5, answer.count("y") / items, ids, gold, answer, Cost(), Cost())
-            for seed, answer in enumerate(answers)
-        ]
-
-    told = []
-    for _ in range(8):
-        hard_n = generator.normal(0, 0.45**0.5, items)
-        pair = [scores(name, right(0.0, hard_n)) for name in "ab"]  # as many runs as seeds
-        told.append(simulated(*pair, METRICS["accuracy"], seeds=seeds, studies=80))
-    # luck of the seeds adds .06^2 to the variance of 1
-    gain = (stats.norm.ppf(0.75 + np.mean(told)) - ease) * (1 + 0.06**2) ** 0.5
-    found = 0
-    for _ in range(300):
-        hard_n = generator.normal(0, 0.45**0.5, items)
-        differences_Sn = right(gain, hard_n).astype(float) - right(0.0, hard_n)
-        points_S = differences_Sn.mean(axis=1)
-        found += p_value(points_S.mean(), components_of(points_S, differences_Sn - points_S[:, None])) < 0.05
-    assert 0.85 <= found / 300 <= 0.985

@@ -118,10 +118,6 @@ def test_the_first_variant_is_the_reference_and_variants_are_chosen(models, tmp_
     assert (one.key[1], one.references[0][1]) == ("linear", "CRF")
 
 
-def test_each_study_is_called_as_its_table_in_the_paper():
-    assert [table.name for table in choices.TABLES.values()] == ["Table 10", "Table 11", "Table 12"]
-
-
 @pytest.mark.parametrize("vary", ["layers", "relations"])
 def test_all_heads_of_a_table_have_one_linear_layer_and_no_pooler(vary, models):
     """Otherwise depth would differ with the encoding or layer that is compared."""
@@ -213,12 +209,6 @@ def test_rows_that_contain_a_test_text_are_left_out_in_every_form(models, tmp_pa
         assert {example.id for example in cell.task.examples("train")} <= left
     assert len({cell.task.sizes["train"] for cell in dropped.cells}) == 1
     assert "Rows of train and dev that contain a test text were left out." in dropped.notes
-
-
-def test_without_special_no_token_is_added(models, tmp_path):
-    found = made(tmp_path, models, "relations", 'datasets=["Pairs"]')
-    for cell in found.cells:
-        assert cell.jobs_by_seed[0].settings["recipe"]["special_tokens"] == []
 
 
 @pytest.mark.parametrize(

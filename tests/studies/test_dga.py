@@ -166,7 +166,6 @@ def test_an_ensemble_is_for_one_label_a_row(toy_inputs, models, tmp_path):
     [
         (["contestants=[]"], r"contestants = \[\]: at least one"),
         (["rows=-1"], "rows = -1 is out of range"),
-        (["finetune.head=kept"], "finetune.head = 'kept' goes on with the model's head"),
         (["dga.plan.steps=9"], r"dga\.plan: all methods share this setting\. State adapt\.plan instead"),
         (["light.max_tokens=9"], r"light\.max_tokens: all methods share this setting"),
         (
@@ -184,10 +183,7 @@ def test_settings_out_of_range_are_told(more, message):
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (
-            ["adapt.max_tokens=64", 'contestants=["AdaptedDeiT"]'],
-            "and 1 more behind them, but the model reads at most 64",
-        ),
+        (["adapt.max_tokens=64", 'contestants=["AdaptedDeiT"]'], "1 more behind them, but the model reads at most 64"),
         (["light.prompt_tokens=9", 'contestants=["prompt"]', "adapt.max_tokens=60"], "and a prompt of 9 behind them"),
     ],
 )

@@ -15,7 +15,6 @@ import pytest
 import torch
 from typer.testing import CliRunner, Result
 
-import toys
 from acclimate import cli
 from acclimate.core import files
 from acclimate.jobs.lock import LOCK, write_lock
@@ -29,55 +28,13 @@ from acclimate.training.plan import Plan
 from toys import TOPICS, text
 
 TUNING = [f"finetune.{setting}" for setting in ("looks=1", "epochs=0.0", "plan.steps=2", "plan.batch=8")]
-BIOSSES = "pair_id\tsent1\tsent2\tscore"
 TWO = '{train="two.csv", text="words", label="topic"}'
 STILT = ["study", "stilt", "model", f'datasets=["one.jsonl", {TWO}]', "max_tokens=32", "seeds=2", "more_steps=none"]
 STILT += ["intermediate.rate=1e30", *TUNING]  # first tasks diverge
 EVALUATE = ["evaluate", "model", "one.jsonl", "seeds=2", "--max-tokens", "32", "search.rates=[]", *TUNING]
-FILES = ["one.jsonl", "--max-tokens", "32", "seeds=2"]
-ADAPTING = [f"adapt.{setting}" for setting in ("max_tokens=32", "plan.steps=2", "plan.batch=4")]
-LIKE_TAPT = [
-    f"{name}.{setting}" for name in ("tapt", "tapter") for setting in ("plan.steps=2", "epochs=0.0", "max_tokens=32")
-]
-LIKE_TAPT += [f"tapter.{setting}" for setting in ("looks=1", "skipgram.dim=8", "skipgram.buckets=99", "scale=given")]
-JOINT = [f"tlm.{setting.removeprefix('pretrain.')}" for setting in toys.SETTINGS if "pretrain" in setting]
-JOINT += [f"tlm.{setting}" for setting in TUNING]
-BLURB = ["max_tokens=32", "seeds=2", "search.rates=[1e-2, 1e-3, 1e30, 1e-4]", "search.epochs=[]", "search.batches=[]"]
-BLURB += [f"finetune.{setting}" for setting in ("looks=1", "epochs=0.0", "plan.steps=8")]
 COMMANDS = {  # command, its tables
     "stilt": (STILT, "stilt.txt", "stilt.csv", "stilt.html"),
     "evaluate": (EVALUATE, "table.txt", "table.csv", "report.html"),
-}
-LONGER = {
-    "dga": (
-        [
-            "study",
-            "dga",
-            *FILES,
-            "--model",
-            "model",
-            "--corpus",
-            "domain.txt",
-            'contestants=["MLM"]',
-            *ADAPTING,
-            *TUNING,
-        ],
-        *("dga.txt", "dga.csv", "dga.html"),
-    ),
-    "tapter": (
-        ["study", "tapter", *FILES, "--model", "model", *LIKE_TAPT, *TUNING],
-        *("tapter.txt", "tapter.csv", "tapter.html"),
-    ),
-    "rho_2": (
-        ["study", "tlm", *FILES, "vary=rho_2", "--general", "domain.txt", *JOINT, "rho_2s=[0, 9]"],
-        *("tlm-rho_2.txt", "tlm-rho_2.csv", "tlm-rho_2.html"),
-    ),
-    "blurb": (
-        ["study", "blurb", "model", "--data", "blurb", *BLURB],
-        "blurb.txt",
-        "blurb.csv",
-        "blurb.html",
-    ),
 }
 
 
@@ -91,11 +48,6 @@ def place(tmp_path_factory, toy_inputs) -> Path:
         lines = [json.dumps({"text": words, "label": topic}) for words, topic in rows_of_file]
         (place / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
     (place / "two.csv").write_text("words,topic\n" + "".join(f"{words},{topic}\n" for words, topic in rows[20:60]))
-    (place / "blurb" / "biosses").mkdir(parents=True)
-    for split in ("train", "dev", "test"):
-        pairs = ["\t".join((f"{split} {at}", *rows_of_file, str(at % 5))) for at, rows_of_file in enumerate(rows[:12])]
-        (place / "blurb" / "biosses" / f"{split}.tsv").write_text("\n".join([BIOSSES, *pairs]) + "\n")
-    shutil.copy(toy_inputs / "domain.txt", place)
     tokenizer = train_tokenizer(write_corpus(read_documents(toy_inputs / "domain.txt"), place / "corpus"), size=200)
     shape = {"layers": 1, "hidden": 16, "heads": 2, "vocabulary_size": 200, "longest": 48}
     save_model(new_encoder(**shape, pad=tokenizer.pad_token_id, seed=0), tokenizer, place / "model")
@@ -116,7 +68,7 @@ def ended(place, tmp_path_factory) -> Callable[[str], Path]:
 
     @cache
     def end(name: str) -> Path:
-        command, *_ = (COMMANDS | LONGER)[name]
+        command, *_ = COMMANDS[name]
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(place)
             patch.setenv("ACCLIMATE_CACHE", str(runs / "cache"))
@@ -149,7 +101,6 @@ def contents(run: Path) -> dict[str, bytes]:
 
 
 ALL = [(name, arguments) for name, (_, *arguments) in COMMANDS.items()]
-ALL += [pytest.param(name, arguments, marks=pytest.mark.slow) for name, (_, *arguments) in LONGER.items()]
 
 
 @pytest.mark.parametrize(("run", "tables"), ALL, indirect=["run"])

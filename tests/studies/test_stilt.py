@@ -236,8 +236,3 @@ def test_by_dataset_each_task_of_a_pair_has_its_own_settings(files, models, tmp_
     assert (
         in_one_go["steps"] == cells["numbers", "topics"].facts["first steps"] + cells[BASELINE, "topics"].facts["steps"]
     )
-
-
-def test_settings_that_by_dataset_would_ignore_are_refused():
-    with pytest.raises(ValueError, match="by_dataset takes rate, batch and epochs from the recipes"):
-        settings.override(StiltStudyRecipe(), ["by_dataset=true", "finetune.epochs=3"])

@@ -53,10 +53,7 @@ def files(tmp_path_factory) -> Path:
     save_model(new_encoder(**shape, pad=tokenizer.pad_token_id, seed=0), tokenizer, place / "model")
     for split, size in SIZES.items():
         asked = [pairs(f"{split}{number}", 2, f"What is it, {split} {number}?") for number in range(size)]
-        write(
-            place / f"{split}.json",
-            [{"title": "", "paragraphs": [each for paragraphs in asked for each in paragraphs]}],
-        )
+        write(place / f"{split}.json", [{"title": "", "paragraphs": [each for several in asked for each in several]}])
     write(place / "first.json", [article("first", 20, 2)])
     return place
 
@@ -232,11 +229,7 @@ def test_the_rows_of_both_stages_are_drawn_and_told(files, tmp_path):
 
 @pytest.mark.parametrize(
     ("more", "message"),
-    [
-        (["contestants=[]"], r"contestants = \[\]: at least one"),
-        (["rows=-1"], "rows = -1 is out of range"),
-        (["finetune.head=kept"], "finetune.head = 'kept': the study keeps the head"),
-    ],
+    [(["contestants=[]"], r"contestants = \[\]: at least one"), (["rows=-1"], "rows = -1 is out of range")],
 )
 def test_settings_out_of_range_are_told(more, message):
     with pytest.raises(ValueError, match=message):

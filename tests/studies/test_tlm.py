@@ -362,8 +362,3 @@ def test_values_of_rho_1_without_an_internal_batch_are_noted(vary, toy_inputs, t
     assert "at least 100" in note
     enough = made(vary, toy_inputs, tmp_path / "enough", (), "rho_1s=[1,23,24,99]", "tlm.plan.steps=100")
     assert not any("internal" in note for note in enough.notes)
-
-
-def test_a_value_that_stands_twice_is_refused():
-    with pytest.raises(ValueError, match=r"ks = \[5, 5\]: at least one value, and each once"):
-        settings.override(TlmStudyRecipe(), ["ks=[5,5]"])

@@ -271,17 +271,6 @@ def test_the_three_metrics_of_hoc_equal_scikit_learn(case: str) -> None:
     assert found == pytest.approx([by_hallmark, pooled, by_example], abs=1e-12)
 
 
-def test_the_three_metrics_of_hoc_differ_where_a_hallmark_is_rare_and_a_document_bears_none() -> None:
-    gold: list[Label] = [("death", "growth"), ("growth",), ()]
-    predicted: list[Label] = [("growth",), ("growth",), ("growth",)]
-    found = {metric.name: metric.compute(gold, predicted) for metric in HOC}
-    assert found == {
-        "hoc_micro_per_hallmark_mean": pytest.approx((0 + 4 / 5) / 2),
-        "hoc_micro_pooled": pytest.approx(4 / 6),
-        "hoc_example_f1": pytest.approx(2 * 1 * 0.75 / 1.75),  # the third document is not looked at
-    }
-
-
 def by_linkbert(gold: Sequence[Label], predicted: Sequence[Label]) -> float:
     """The mean over types of seqeval's F1 where every I- has become a B-, so that each word is an entity."""
     report = pytest.importorskip("seqeval.metrics", reason="seqeval is in the extra 'test'").classification_report
@@ -304,12 +293,6 @@ def test_f1_over_words_by_type_is_what_linkbert_computes_for_pico(seed: int) -> 
     assert metric.compute([("B-P", "I-P")], [("I-P", "B-P")]) == 1.0
     with pytest.raises(ValueError, match="the tag 'P' is not O and does not begin with"):
         metric.compute([("P",)], [("O",)])
-
-
-def test_a_span_of_two_words_half_found_counts_over_words_and_not_as_an_entity() -> None:
-    pair: Labels = [("I-PAR", "I-PAR", "O", "I-INT")], [("I-PAR", "O", "O", "I-INT")]
-    assert METRICS["word_type_macro_f1"].compute(*pair) == pytest.approx((2 / 3 + 1) / 2)
-    assert METRICS["entity_f1"].compute(*pair) == pytest.approx(1 / 2)
 
 
 @pytest.mark.parametrize(("metric", "pairs"), EVERY, ids=NAMED)
@@ -405,31 +388,16 @@ def test_random_ranked_answers_are_judged_as_bioasq_judges_them(seed: int) -> No
     generator = random.Random(seed)
     names = ["p53", "P53", "TP53", "MDM2", "Mdm2", "aspirin", "p53 gene"]
     gold: list[Label] = [tuple(generator.sample(names, generator.randint(0, 3))) for _ in range(100)]
-    said: list[Label] = [tuple(generator.sample(names, generator.randint(0, 5))) for _ in gold]
+    said: list[Label] = [tuple(generator.sample(names, generator.randint(0, 7))) for _ in gold]
     strict = lenient = reciprocal = 0.0
     for synonyms, answers in zip(gold, said, strict=True):
-        right = [each.lower() in [synonym.lower() for synonym in synonyms] for each in answers]
+        right = [each.lower() in [synonym.lower() for synonym in synonyms] for each in answers[:5]]
         strict += bool(right) and right[0]
         lenient += any(right)
         reciprocal += 1 / (right.index(True) + 1) if any(right) else 0
     found = [metric.compute(gold, said) for metric in OF_RANKS]
     assert found == pytest.approx([strict / 100, lenient / 100, reciprocal / 100], abs=1e-12)
     assert found[0] < found[2] < found[1]
-
-
-def test_ranked_answers_are_judged_as_bioasq_judges_them() -> None:
-    ranks = [1, 3, None, None, 1]  # the sixth answer is not looked at
-    expected = {
-        "strict_accuracy": [float(rank == 1) for rank in ranks],
-        "lenient_accuracy": [float(rank is not None) for rank in ranks],
-        "mrr": [1 / rank if rank else 0.0 for rank in ranks],
-    }
-    for name, scores in expected.items():
-        each = [METRICS[name].compute([ours], [said]) for ours, said in zip(*RANKED, strict=True)]
-        assert each == pytest.approx(scores)
-        assert METRICS[name].compute(*RANKED) == pytest.approx(np.mean(scores))
-    nobody = [("p53",)] * 2, [(), ("tp53",)]
-    assert [metric.compute(*nobody) for metric in OF_RANKS] == [0, 0, 0]
 
 
 @pytest.mark.parametrize(("metric", "pairs"), IN_SUMS, ids=[name for name in NAMED if "spearman" not in name])

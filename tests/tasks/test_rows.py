@@ -72,12 +72,6 @@ def test_labels_by_kind(tokenizer):
     assert (numbers.tolist(), numbers.dtype) == ([1.5, 1e9 + 0.25], np.float64)
 
 
-def test_what_goes_with_rows_is_taken_with_them(tokenizer):
-    rows = examples(("heart",), (), ("orbit", "soil"))
-    batch = with_labels(encode_rows(rows, tokenizer, 8), rows, "multilabel", LABELS).take(np.array([2, 0]))
-    assert batch.rows["label"].tolist() == [[1, 1, 0], [0, 0, 1]]
-
-
 @pytest.mark.parametrize(
     ("kind", "label", "message"),
     [

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -107,10 +106,3 @@ def test_a_sample_has_every_class_and_is_part_of_a_larger_one() -> None:
     assert sampled(rare, len(rare) + 1, 0) == rare
     with pytest.raises(ValueError, match=r"3 rows asked for, but it takes [45] to have one of every class"):
         sampled(rare, 3, 0)
-
-
-def test_a_task_is_a_value() -> None:
-    read = partial(dict.get, GOOD)
-    assert Task("t", "sequence", read, ("a",), METRICS["accuracy"], 8) == Task(
-        "t", "sequence", read, ("a",), METRICS["accuracy"], 8
-    )

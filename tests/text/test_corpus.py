@@ -4,7 +4,6 @@ import socket
 import subprocess
 import threading
 
-import numpy as np
 import pytest
 
 from acclimate.core.files import DamagedError, seal
@@ -103,14 +102,6 @@ def test_other_format_versions_are_refused(tmp_path):
     seal(path)
     with pytest.raises(ValueError, match="format 99, but this release reads 1"):
         len(Corpus(path))
-
-
-def test_tokens_are_built_once(corpus, tokenizers, monkeypatch):
-    built = corpus.tokens(tokenizers["wordpiece"])
-    monkeypatch.delattr(corpus_module, "build_tokens")
-    again = Corpus(corpus.path).tokens(tokenizers["wordpiece"])
-    np.testing.assert_array_equal(built.ids, again.ids)
-    assert again.path.name.partition("-")[0] == built.tokenizer[:16]
 
 
 def test_each_tokenizer_has_its_own_tokens(corpus, tokenizers):

@@ -41,10 +41,7 @@ def test_json_lines_carry_id_and_source(tmp_path, packed):
     rows = [{"body": "a\nb", "id": 7, "source": "wiki", "more": [1]}, {"body": "c", "id": None}]
     file = tmp_path / f"rows.jsonl{packed}"
     file.write_bytes(PACK[packed]("\n\n".join(map(json.dumps, rows)).encode()))
-    assert list(read_documents(file, field="body")) == [
-        Document("7", "a\nb", "wiki"),
-        Document(f"{file.name}:3", "c"),
-    ]
+    assert list(read_documents(file, field="body")) == [Document("7", "a\nb", "wiki"), Document(f"{file.name}:3", "c")]
 
 
 def test_parquet_carries_id_and_source(tmp_path):
@@ -149,11 +146,7 @@ def test_a_list_of_texts_or_objects_in_one_json_file(tmp_path):
     file = tmp_path / "notes.json"
     file.write_text(json.dumps(["One.", {"text": "Two.", "id": "b"}, 3, {"text": "Four."}]), encoding="utf-8")
     found = read_documents(file)
-    assert [(each.id, each.text) for each in found] == [
-        ("notes.json:1", "One."),
-        ("b", "Two."),
-        ("notes.json:4", "Four."),
-    ]
+    assert [(one.id, one.text) for one in found] == [("notes.json:1", "One."), ("b", "Two."), ("notes.json:4", "Four.")]
     assert [each.place for each in found.rejected] == ["notes.json:3"]
     (tmp_path / "notes.json.gz").write_bytes(gzip.compress(file.read_bytes()))
     assert len([*read_documents(tmp_path / "notes.json.gz")]) == 3

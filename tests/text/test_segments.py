@@ -75,13 +75,6 @@ def test_pieces_are_of_nearly_equal_length(tokens):
         assert lengths.max() - lengths.min() <= 1
 
 
-def test_concatenated_segments_are_the_ids(tokens):
-    boundaries = segments(tokens, 16)
-    parts = [tokens.ids[begin:end] for begin, end in pairwise(boundaries)]
-    np.testing.assert_array_equal(np.concatenate(parts), tokens.ids)
-    assert set(tokens.documents) <= set(boundaries)
-
-
 def test_no_room_for_text_is_refused(tokens):
     with pytest.raises(ValueError, match=r"at most 2 tokens have no room.*Set longest to at least 3"):
         segments(tokens, 2)

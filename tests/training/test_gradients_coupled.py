@@ -73,14 +73,6 @@ def gradient_of_a_step(objective: Objective, batch: Batch, plan: Plan, monkeypat
     return torch.cat([gradient.flatten() for gradient in kept])
 
 
-@pytest.mark.parametrize("piece_tokens", [1, 4, 8])
-def test_gradient_of_a_step_that_is_cut_is_that_of_the_whole(piece_tokens, monkeypatch):
-    whole = gradient_of_a_step(Apart(), rows(0), replace(PLAN, piece_tokens=100), monkeypatch)
-    pieces = gradient_of_a_step(Apart(), rows(0), replace(PLAN, piece_tokens=piece_tokens), monkeypatch)
-    assert whole.abs().max() > 0.05
-    torch.testing.assert_close(pieces, whole, rtol=1e-5, atol=1e-6)
-
-
 def test_gradient_of_a_step_that_is_cut_is_that_of_one_graph_over_all_pieces_dropout_included(monkeypatch):
     """One graph that holds every piece, each under its noise: what caching does without."""
     batch, naive = rows(0), Apart(dropout=0.5).train()

@@ -108,10 +108,7 @@ def flash_by_loops(query, key, value, rows, *, dropout_p, scale):
 
 @pytest.mark.parametrize(
     "where",
-    [
-        "cpu",
-        pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA GPU")),
-    ],
+    ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA GPU"))],
 )
 def test_flash_attention_is_told_where_each_row_begins(where, monkeypatch):
     if where == "cpu":  # there the kernel itself has a stand-in

@@ -19,11 +19,7 @@ STORY = [
     Progress("finetune", 10, 10, values={"loss": 0.5}),
     Progress("finetune", 10, 10, values={"best": "dev"}),
 ]
-LOGGED = {
-    "adapt/loss": [(0, 3.5), (20, 2.5)],
-    "adapt/tokens": [(20, 4096.0)],
-    "finetune/loss": [(10, 0.5)],
-}
+LOGGED = {"adapt/loss": [(0, 3.5), (20, 2.5)], "adapt/tokens": [(20, 4096.0)], "finetune/loss": [(10, 0.5)]}
 
 
 def tell(name: str, directory: Path) -> None:

@@ -144,12 +144,6 @@ def test_many_batches_and_blocks_make_the_same_selection(index, queries, left_ou
     assert content(parts.cut(4).write(tmp_path / "cut")) == content(whole.cut(4))
 
 
-def test_a_row_takes_ten_bytes(index, queries, tmp_path):
-    selection = select(index, queries, tmp_path / "s", k=50)
-    rows = sum(file.stat().st_size for file in selection.path.glob("rows.*.bin"))
-    assert rows == 10 * int(selection.counts().sum())
-
-
 def test_a_random_control_has_the_size_at_every_cut(index, queries, left_out, tmp_path):
     like = select(index, queries, tmp_path / "like", k=8, left_out=left_out)
     control = sample_like(like, index.documents, tmp_path / "control", seed=1, left_out=left_out)

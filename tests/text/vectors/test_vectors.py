@@ -467,13 +467,6 @@ def test_the_loss_of_output_rows_of_zero_is_that_of_guessing(tmp_path):
         skipgram_loss(path, ["rats"], among, SMALL)
 
 
-@pytest.mark.parametrize("among", [{}, {"rats": 3}, {"rats": 3, "the": 0}])
-def test_a_loss_without_another_word_to_draw_is_refused(tmp_path, among):
-    path = train_vectors(texts, tmp_path / "out.bin", STILL)
-    with pytest.raises(ValueError, match="fewer than two words that occur"):
-        skipgram_loss(path, ["rats rats rats"], among, SMALL)
-
-
 def some(path, count):
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         found = list(dict.fromkeys(re.sub(r"<<|>>|\[\[|\]\]", "", json.loads(line)["text"]) for line in lines))
