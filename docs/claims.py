@@ -122,10 +122,10 @@ DGA_NOTE = (
 AI_POWER = of_a_study(2388, 5, 0.6)
 SQUARE = (
     "acclimate study pubmedbert --corpus TEXTS/abstracts.jsonl --general TEXTS/general.jsonl --data DIR --out OUT "
-    '\'models=["general vocabulary, whole words", "own vocabulary, word pieces", "own vocabulary, whole words"]\' '
-    "full_texts=TEXTS/full-texts.jsonl 'datasets=[\"NCBI-disease\"]' seeds=3 adapt_seeds=3 rows=1000 max_tokens=128 search.rates=[] "
-    "search.epochs=[] search.batches=[] scratch.vocabulary=4000 scratch.tokens=2000000 scratch.plan.batch=16 scratch.plan.rate=3e-3 "
-    "finetune.epochs=4 finetune.looks=2"
+    '\'models=["general vocabulary, whole words", "in-domain vocabulary, word pieces", "in-domain vocabulary, whole '
+    "words\"]' full_texts=TEXTS/full-texts.jsonl 'datasets=[\"NCBI-disease\"]' seeds=3 adapt_seeds=3 rows=1000 "
+    "max_tokens=128 search.rates=[] search.epochs=[] search.batches=[] scratch.vocabulary=4000 "
+    "scratch.tokens=2000000 scratch.plan.batch=16 scratch.plan.rate=3e-3 finetune.epochs=4 finetune.looks=2"
 )
 ADVERSARIAL = (
     "acclimate adapt scratch corpus=TEXTS/abstracts.jsonl vocabulary=4000 layers=2 hidden=128 heads=2 initializer_range=0.08 dropout=0 "
@@ -535,8 +535,8 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
                 "python benchmarks/claims/scores.py OUT choices-layers COMMAND",
             ),
             "whole training sets; that schemes are alike needs a bound",
-            "1,000 rows of train, scored on dev. Tag schemes are not tested. After 4 epochs the linear layer had learnt nothing, so this was stated "
-            "anew with 12 before it was run.",
+            "1,000 rows of train, scored on dev. Tag schemes are not tested. After 4 epochs the linear layer had "
+            "learnt nothing, so this was stated again with 12 before it was run.",
         ),
         Claim(
             "P7",

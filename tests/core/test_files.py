@@ -239,7 +239,7 @@ def test_a_second_process_is_told_who_holds_a_directory_and_gets_it_once_that_on
         [sys.executable, "-c", HOLDING, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as holder:
         assert holder.stdout.readline() == "held\n"
-        with pytest.raises(files.HeldError, match=rf"is in use by process {holder.pid} on \S+\. Wait for it, end it"):
+        with pytest.raises(files.HeldError, match=rf"is in use by process {holder.pid} on \S+\. Wait for it, stop it"):
             files.hold(tmp_path).__enter__()
         holder.kill()
     with files.hold(tmp_path):

@@ -85,7 +85,7 @@ def test_documents_of_which_nothing_can_be_made_are_told_by_reason(tmp_path, sea
     found = scanned(tmp_path / "texts.jsonl", sealed)
     assert (found.facts.documents, found.facts.rejected) == (9, 2)
     assert [finding.level for finding in found.findings] == ["note", "note"]
-    assert "1 document of the domain corpus left out" in found.findings[0].what
+    assert "1 document of the domain corpus not read" in found.findings[0].what
     assert "texts.jsonl:5" in found.findings[0].what
 
 

@@ -174,7 +174,7 @@ def test_random_importance_needs_no_text_and_differs_by_seed(recipe, tmp_path, m
 
 
 def test_model_without_dropout_is_refused_before_anything_is_computed(recipe, tmp_path):
-    with pytest.raises(ValueError, match=r"none\. Set dropout=0\.1"):
+    with pytest.raises(ValueError, match=r"no dropout\. Set dropout=0\.1"):
         dga.adapt(replace(recipe, dropout=0.0, attention_dropout=0.0), tmp_path)
     assert not (tmp_path / dga.IMPORTANCE).exists()
 

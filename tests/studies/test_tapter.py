@@ -233,7 +233,7 @@ def test_the_rows_of_both_stages_are_drawn_and_told(files, tmp_path):
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["contestants=[]"], r"contestants = \[\]: at least one"),
+        (["contestants=[]"], r"contestants = \[\]: give at least one"),
         (["rows=-1"], "rows = -1 is out of range"),
         (["finetune.head=kept"], "finetune.head = 'kept': the study keeps the head"),
     ],
@@ -246,7 +246,7 @@ def test_settings_out_of_range_are_told(more, message):
 @pytest.mark.parametrize(
     ("given", "first", "message"),
     [
-        ({"models": ()}, "", "the study 'tapter' needs a pretrained model: give --model"),
+        ({"models": ()}, "", "the study 'tapter' needs a pretrained model. Add --model"),
         ({}, "nowhere.json", "first = 'nowhere.json': there is no such file; to name a dataset give --data DIR"),
         ({"data": Path()}, "", "--data .: names the folder of a dataset, but files are given"),
     ],

@@ -40,7 +40,7 @@ class Model:
 def models_of(models: Sequence[str]) -> tuple[Model, ...]:
     """Return the models with names that tell them apart. Raises ValueError for none, and for the same model twice."""
     if not models:
-        raise ValueError("no model given: name one or more, directories or hub ids")
+        raise ValueError("no model given. Name one or more models: directories or hub ids")
     places = [resolved(model) for model in models]
     keys = [identity(place)[:12] if Path(place).is_dir() else place for place in places]
     for at, key in enumerate(keys):

@@ -114,11 +114,11 @@ def test_sentences_may_hold_the_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "place", "said"),
     [
-        ('offset="2"', 'offset="1"', "a.xml:6", "'-Naloxon'. The text has that at 2 to 10"),
+        ('offset="2"', 'offset="1"', "a.xml:6", "'-Naloxon'. The text has that form at 2 to 10"),
         ('offset="2"', 'offset="3"', "a.xml:6", "They fit if they count UTF-16 code units"),
         ('offset="2"', 'offset="two"', "a.xml:6", "'offset' is 'two'"),
         ('offset="2"', 'offset="-2"', "a.xml:6", "'offset' is '-2'"),
-        (">Naloxone<", ">naloxone<", "a.xml:6", "'Naloxone'. The text has that nowhere"),
+        (">Naloxone<", ">naloxone<", "a.xml:6", "'Naloxone'. does not contain that form"),
         ('<annotation id="T2">', '<annotation id="T1">', "a.xml:9", "the same id"),
         ('key="type">Chemical', 'key="kind">Chemical', "a.xml:6", "'T1' has no infon 'type', only ['kind']"),
         ('refid="T1" role="a"/><node refid="T2"', 'refid="T1"/><node refid="T9"', "a.xml:12", "names 'T9'"),
@@ -176,13 +176,13 @@ def test_json_of_the_wrong_shape_rejects_its_document(tmp_path: Path, path: tupl
         ("a.xml", '<!DOCTYPE c [<!ENTITY x "ha">]><collection>&x;</collection>', "declares the entity 'x'"),
         ("a.xml", "<collection><document>", "not well-formed XML"),
         ("a.xml", "<document/>", "the outermost element is 'document'"),
-        ("a.xml", "<collection/>", "holds no document"),
-        ("a.json", '{"documents": [', "no JSON"),
-        ("a.json", "[" * 100_000, "no JSON"),
+        ("a.xml", "<collection/>", "contains no document"),
+        ("a.json", '{"documents": [', "not valid JSON"),
+        ("a.json", "[" * 100_000, "not valid JSON"),
         ("a.json", "[5]", "5 is neither a collection nor a document"),
         ("a.json", "{}", "{} is neither a collection nor a document"),
-        ("a.json", '{"documents": []}', "holds no document"),
-        ("a.json", b'{"documents": "\xff"}', "no JSON"),
+        ("a.json", '{"documents": []}', "contains no document"),
+        ("a.json", b'{"documents": "\xff"}', "not valid JSON"),
     ],
 )
 def test_a_file_that_is_no_collection_is_refused(tmp_path: Path, name: str, content: str, said: str) -> None:

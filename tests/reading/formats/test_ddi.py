@@ -64,8 +64,8 @@ def test_a_mention_one_character_beside_its_offsets_is_moved_to_where_it_stands(
 @pytest.mark.parametrize(
     ("old", "new", "line", "reason"),
     [
-        ("26-32", "24-30", 7, "it is said to be 'aspirin', but characters"),
-        ("26-32", "26", 7, "the offsets '26' are not such as 0-6"),
+        ("26-32", "24-30", 7, "its surface form is 'aspirin', but characters"),
+        ("26-32", "26", 7, "the offsets '26' must have a form such as 0-6"),
         (' type="effect"', "", 9, "the element 'pair' has no attribute 'type'"),
         ('e2="D.d1.s1.e2" ddi="true"', 'e2="D.d1.s1.e9" ddi="true"', 9, "names 's1.e9'"),
     ],

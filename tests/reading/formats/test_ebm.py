@@ -90,7 +90,7 @@ def test_an_element_without_a_file_covers_nothing(tmp_path):
     ("covers", "place", "reason"),
     [
         (COVERS | {"outcomes": "0 1"}, f"{SPANS}/outcomes, 1.AGGREGATED.ann", "2 numbers for 7 tokens"),
-        (COVERS | {"outcomes": "0 0 0 x 0 0 0"}, f"{SPANS}/outcomes, 1.AGGREGATED.ann", "'x' is no number"),
+        (COVERS | {"outcomes": "0 0 0 x 0 0 0"}, f"{SPANS}/outcomes, 1.AGGREGATED.ann", "'x' is not"),
     ],
 )
 def test_an_abstract_whose_numbers_do_not_fit_is_rejected(tmp_path, covers, place, reason):

@@ -81,7 +81,7 @@ def test_pieces_of_unseen_ngrams_are_told_and_stay_in_r_unless_they_are_dropped(
 def test_a_vocabulary_of_unseen_ngrams_cannot_be_dropped_whole():
     known = Known("gene")
     known.unseen = ("gene",)
-    with pytest.raises(ValueError, match="has a vector that is mostly of n-grams in its words"):
+    with pytest.raises(ValueError, match="has a vector that consists mostly of n-grams of its words"):
         vocabulary_vectors(tokenizer_of("wordpiece", ["gene"]), known, size=4, lower=True, unseen="drop")
 
 
