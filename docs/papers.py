@@ -29,7 +29,7 @@ class Row:
     state     small: run, at the size of the report; not run: there, never run whole; settings: nothing is scored;
               missing: there is no command yet
     report    of the run, a file of benchmarks/reports
-    claims    that a run of this row measures, by their keys in docs/claims.py: those with a verdict make it small
+    claims    that a run of this row measures, by their keys in docs/claims.py: if one was measured, the state is small
     note      what differs from the paper, or what is missing
     """
 
@@ -44,26 +44,29 @@ class Row:
 
     @property
     def measured(self) -> tuple[str, ...]:
-        """The claims that have a verdict."""
-        return tuple(key for key in self.claims if key in with_verdict())
+        """The claims of which a figure was measured."""
+        return tuple(key for key in self.claims if key in measured_claims())
 
     @property
     def shown(self) -> str:
-        """The state, which claims with a verdict make small."""
+        """The state, which measured claims make small."""
         return SMALL if self.state == NOT_RUN and self.measured else self.state
 
 
 @cache
-def with_verdict() -> frozenset[str]:
-    """Return the keys of the claims of docs/claims.py that have a verdict."""
+def measured_claims() -> frozenset[str]:
+    """Return the keys of the claims of docs/claims.py of which an outcome has a figure."""
     spec = importlib.util.spec_from_file_location("claims", PAGE.with_name("claims.py"))
     assert spec is not None
     assert spec.loader is not None
     claims = sys.modules["claims"] = importlib.util.module_from_spec(spec)  # its dataclasses look for their module
     spec.loader.exec_module(claims)
     rows = [claim for each in claims.CLAIMS.values() for claim in each]
-    verdicts = {claim.key: claims.verdict([claims.figure(test) for test in claim.tests]) for claim in rows}
-    return frozenset(key for key, verdict in verdicts.items() if verdict != "not run")
+    return frozenset(
+        claim.key
+        for claim in rows
+        if any(claims.figure(test, claims.outcomes()) for test in (*claim.tests, *claim.controls))
+    )
 
 
 TLM_TASKS = ("acl-arc", "agnews", "chemprot", "helpfulness", "hyperpartisan", "imdb", "rct", "scierc")

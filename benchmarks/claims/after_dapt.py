@@ -42,6 +42,7 @@ def main() -> None:
         commands=given.commands,
         seconds=given.seconds,
         made_by=given.commit or commit(),
+        losses=given.losses,
         facts={"scores": scores},
         remark=f"Scores on test after DAPT: {means}. The gain is {before['difference']:+.1f} points from the embedded "
         f"encoder, {after['difference']:+.1f} [{after['low']:+.1f}, {after['high']:+.1f}] after DAPT. {given.remark}",

@@ -59,9 +59,10 @@ def main() -> None:
         commands=given.commands,
         seconds=given.seconds,
         made_by=given.commit or commit(),
+        losses=given.losses,
         facts={"gains": gains},
         remark=f"Gains from {one} and from {other}, in points: {said}. Their correlation is {agree:+.2f}. {untaught} "
-        f"runs learnt nothing. {given.remark}",
+        f"runs no better than a constant answer. {given.remark}",
     )
 
 

@@ -57,8 +57,10 @@ def main() -> None:
         commands=given.commands,
         seconds=given.seconds,
         made_by=given.commit or commit(),
+        losses=given.losses,
         facts={"scores": {row: [100 * score.test for score in cell.scores] for row, cell in cells.items()}},
-        remark=f"Scores: {said}; {sum(cell.untaught for cell in cells.values())} runs learnt nothing. {given.remark}",
+        remark=f"Scores: {said}; {sum(cell.untaught for cell in cells.values())} runs no better than a constant "
+        f"answer. {given.remark}",
     )
 
 

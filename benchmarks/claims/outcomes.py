@@ -89,7 +89,7 @@ def of_cell_means(pairs: Sequence[tuple[CellResult, CellResult]], split: str) ->
 
 def arguments(*, named: bool = True) -> argparse.Namespace:
     """Return what the command line of a script says that turns a study into an outcome. named: False for a script that
-    writes one outcome alone
+    writes one outcome alone. `losses`: those of `--adapted` and `--pretrained`, for `write`.
     """
     parser = argparse.ArgumentParser()
     parser.add_argument("out", type=Path)
@@ -99,7 +99,11 @@ def arguments(*, named: bool = True) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=0.0)
     parser.add_argument("--commit", default="")
     parser.add_argument("--remark", default="")
-    return parser.parse_args()
+    for name, values in (("adapted", ("BEFORE", "AFTER")), ("pretrained", ("LOSS", "FREQUENCIES"))):
+        parser.add_argument(f"--{name}", nargs=2, type=float, metavar=values)
+    given = parser.parse_args()
+    given.losses = {name: pair for name in ("adapted", "pretrained") if (pair := getattr(given, name))}
+    return given
 
 
 def commit() -> str:
@@ -116,15 +120,20 @@ def write(
     made_by: str,
     facts: Mapping[str, Any],
     remark: str = "",
+    losses: Mapping[str, Sequence[float]] | None = None,
 ) -> None:
     """Write the outcome. seconds: processor seconds of all commands; made_by: commit of the code that ran; facts: more
-    numbers, for readers; remark: sentences on them that the page repeats."""
+    numbers, for readers; remark: sentences on them that the page repeats. losses, in nats, show what the claim needs:
+    `adapted`, held-out loss on the domain before and after plain masked language modelling; `pretrained`, the last loss
+    of pretraining and that of word frequencies alone (`frequencies.json`). Without them no claim that needs them holds.
+    """
     stored = {
         "commands": list(commands),
         "commit": made_by,
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "processor_seconds": round(seconds, 1),
         "remark": remark.strip(),
+        "losses": losses or {},
         "figures": figures,
         "facts": facts,
     }

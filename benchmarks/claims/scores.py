@@ -1,10 +1,12 @@
 """Differences of scores: what the rows of a study came to, each against another row on the same items.
 
 python benchmarks/claims/scores.py OUT NAME COMMAND... [--seconds S] [--commit C] [--remark WORDS]
+    [--adapted BEFORE AFTER] [--pretrained LOSS FREQUENCIES]
 
 OUT is the directory of the studies, NAME that of the outcome, COMMAND what made it (docs/claims.py has it). S:
-processor seconds that the studies took. C: the commit by which they ran. WORDS: what a further look showed. FIGURES
-says which studies and rows a NAME is of.
+processor seconds that the studies took. C: the commit by which they ran. WORDS: what a further look showed. The
+losses are those of `outcomes.write`; a claim that needs them has no other verdict than "not visible" without them.
+FIGURES says which studies and rows a NAME is of.
 """
 
 from __future__ import annotations
@@ -24,6 +26,10 @@ FIGURES = {
         "markers against original text on {}": ("choices-relations", "markers, first token", ORIGINAL),
     },
     "choices-layers": {"linear against LSTM on {}": ("choices-layers", "linear", "BiLSTM")},
+    "choices-schemes": {
+        "BIO against BIOUL on {}": ("choices-schemes", "BIO", "BIOUL"),
+        "BIO against IO on {}": ("choices-schemes", "BIO", "IO"),
+    },
     "tapter-general": {"untouched against TAPTER": ("tapter", "untouched", "TAPTER")},
     "dga-tasks": {"MLM against untouched": ("dga", "MLM", "untouched"), "DGA against MLM": ("dga", "DGA", "MLM")},
     "dga-ablations": {
@@ -88,8 +94,9 @@ def main() -> None:
         commands=given.commands,
         seconds=given.seconds,
         made_by=given.commit or commit(),
+        losses=given.losses,
         facts={"scores": scores},
-        remark=f"Scores: {', '.join(means)}; {untaught} runs learnt nothing. {given.remark}",
+        remark=f"Scores: {', '.join(means)}; {untaught} runs no better than a constant answer. {given.remark}",
     )
 
 

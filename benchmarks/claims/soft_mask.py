@@ -107,6 +107,7 @@ def main() -> None:
         commands=["python benchmarks/claims/soft_mask.py TEXTS OUT"],
         seconds=time.process_time() - seconds,
         made_by=given.commit or commit(),
+        losses={"adapted": (start.domain, sum(paths[MLM][-1].domain for paths in by_seed) / SEEDS)},
         remark=f"The domain loss was {start.domain:.3f} nats and the general loss {start.general:.3f}. Where the "
         f"domain loss had fallen to {sum(levels) / SEEDS:.3f}, the lowest that all reached, the general loss had "
         f"changed by: {said}.",

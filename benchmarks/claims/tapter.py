@@ -99,7 +99,7 @@ def main() -> None:
     if "scores" in facts:
         means = (f"{name} {sum(each['test']) / len(each['test']):.1f}" for name, each in facts["scores"].items())
         untaught = sum(each["learnt nothing"] for each in facts["scores"].values())
-        remarks.append(f"Scores on test: {', '.join(means)}; {untaught} runs learnt nothing.")
+        remarks.append(f"Scores on test: {', '.join(means)}; {untaught} runs no better than a constant answer.")
     further = (math.exp(figures[f"log ratio of distances, {name}"]["difference"]) for name in SETS)
     remarks.append(
         "Embeddings moved {:.2f} times as far as under TAPT over all pieces, {:.2f} over the texts'.".format(*further)
@@ -115,6 +115,7 @@ def main() -> None:
         commands=given.commands,
         seconds=given.seconds,
         made_by=given.commit or commit(),
+        losses=given.losses,
         facts=facts,
         remark=" ".join([*remarks, given.remark]),
     )

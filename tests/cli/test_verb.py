@@ -124,7 +124,7 @@ def test_a_finished_race_started_again_shows_the_table_at_once(run, raced, toy_i
     assert status == 0
     assert (raced / "table.txt").read_text() in said
     assert {path: path.stat().st_mtime_ns for path in (raced / "jobs").rglob("*")} == before
-    assert "The model to use is in raced/use: acclimate predict raced " in said
+    assert "Share it: acclimate ship raced --to FOLDER" in said
     assert recorded(raced).race.commands[0].startswith("acclimate race /")
 
 
@@ -213,7 +213,7 @@ def test_evaluate_tells_the_score_of_one_model(run, base, toy_inputs, tmp_path):
     status, said = run(*command)
     assert status == 0, said
     assert "untouched" not in said.replace("than the untouched model for", "")
-    assert "Use: model\n" in said
+    assert "Use: model, in scored/use\n" in said
     assert "The model scores " in said
     assert "The model scores " in said
     assert {score.contestant for score in recorded(tmp_path / "scored").scores} == {"untouched"}

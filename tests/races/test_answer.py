@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from acclimate.core.types import Cost
-from acclimate.races.answer import RaceAnswer, answer_in_words, with_seeds
+from acclimate.races.answer import RaceAnswer, answer_in_words, run_folder, with_seeds
 from acclimate.races.outcome import Outcome
 from acclimate.statistics.limits import Limits, Remedy
 from acclimate.statistics.significance import cautions
@@ -218,3 +218,18 @@ def test_two_seeds_give_no_answer() -> None:
     assert said.kind == "none"
     assert said.headline == "Too few seeds for an answer: each contestant needs at least 3."
     assert said.evidence == ("The untouched model 80.0 and DAPT 83.1 points of macro-F1.",)
+
+
+@pytest.mark.parametrize(
+    ("command", "folder"),
+    [
+        ("acclimate race train.csv", "runs/race"),
+        ("acclimate race train.csv --out 'my run'", "my run"),
+        ("acclimate evaluate model train.csv --out=scored", "scored"),
+        ("acclimate evaluate model train.csv", "runs/evaluate"),
+        ("acclimate.evaluate('model', 'train.csv')", "runs/evaluate"),
+        ("""acclimate.race("train.csv", out="it's", seeds=3)""", "it's"),
+    ],
+)
+def test_the_directory_of_a_race_is_read_from_its_command(command: str, folder: str) -> None:
+    assert run_folder(command) == folder

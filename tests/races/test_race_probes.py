@@ -72,7 +72,7 @@ def test_without_fine_tuning_there_are_probes_the_baseline_and_the_usual_files(p
     assert files.read_json(out / "baseline" / "race.json")["contestant"] == "TF-IDF"
     told = CliRunner().invoke(cli.app, ["report", str(out)]).output
     said = " ".join(told.split())
-    assert "Use: TF-IDF. TF-IDF is used, because nothing was fine-tuned." in said
+    assert "/use. TF-IDF is used, because nothing was fine-tuned." in said
     assert "/use: acclimate predict" in said
     page, table = ((out / name).read_text() for name in ("report.html", "table.txt"))
     assert all(row in page and row in table for row in _rows(report.outcome))

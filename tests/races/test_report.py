@@ -256,7 +256,7 @@ def test_facts_read_naturally(report: RaceReport) -> None:
     expected = {"steps": "12,000", "rate": "5e-05", "bf16": "no", "device": "\N{EN DASH}", "labels": "a, b"}
     assert shown == expected | {"sizes": "train 1,200"}
     assert "Use: none: no contestant of this race is better than a constant answer" in render(bare)
-    assert '<li dir="auto">Use: DAPT</li>' in render(report)
+    assert '<li dir="auto">Use: DAPT, in runs/race/use</li>' in render(report)
 
 
 def test_writing_is_whole_deterministic_and_small(report: RaceReport, text: str, tmp_path: Path) -> None:

@@ -8,9 +8,10 @@ from scipy import stats
 
 from acclimate.core.types import Cost, Score
 from acclimate.statistics import variance
-from acclimate.statistics.significance import compare, holm, improvement, interval, permutation, possible
+from acclimate.statistics.significance import compare, compare_of, holm, improvement, interval, permutation, possible
 from acclimate.statistics.variance import (
     Components,
+    Resampled,
     bounds,
     components_of,
     half_width,
@@ -218,6 +219,17 @@ def test_cautions_say_where_the_figures_do_not_hold() -> None:
     assert (perfect.mean, perfect.high) == (1.0, 1.0)
     assert perfect.low == pytest.approx(1 / (1 + 2.0227**2 / 40), abs=1e-4)  # nothing varied: Wilson's, of 40 items
     assert "Fewer than 10 of the 40 test items" in perfect.caution
+
+
+@pytest.mark.parametrize(("spread", "said"), [(0.02, False), (0.06, True)])
+def test_a_correlation_that_varies_much_over_seeds_has_a_caution(spread: float, said: bool) -> None:
+    shares_Sn = np.random.default_rng(1).normal(size=(3, 50))
+    wild = Resampled("TAPT", (0, 1, 2), 0.8 + spread * np.array([-1.0, 0.0, 1.0]), shares_Sn, least=-1.0)
+    calm = Resampled("untouched", (0, 1, 2), np.full(3, 0.8), 2 * shares_Sn, least=-1.0)
+    for sides in ((wild, calm), (calm, wild)):
+        assert ("standard deviation of 6 points over seeds" in compare_of(*sides).caution) is said
+    bounded = (replace(side, least=0.0) for side in (wild, calm))
+    assert "standard deviation" not in compare_of(*bounded).caution
 
 
 def test_p_seeds_is_the_paired_t_test_of_scipy() -> None:

@@ -6,6 +6,7 @@ page, the model card and Python.
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
 from collections.abc import Iterator, Sequence
@@ -378,11 +379,20 @@ def next_command(outcome: Outcome) -> str:
         return with_seeds(command, remedy.to_settle)
     if command.startswith(PYTHON):
         return 'race.predict("new.csv", out="labels.csv")' if outcome.race.use else ""
-    words = shlex.split(command)
-    places = [after for word, after in pairwise(words) if word == "--out"]
-    places += [word.removeprefix("--out=") for word in words if word.startswith("--out=")]
-    run = shlex.quote(places[-1]) if places else "runs/race"
+    run = shlex.quote(run_folder(command))
     return f"acclimate predict {run} new.csv --out labels.csv" if command and outcome.race.use else ""
+
+
+def run_folder(command: str) -> str:
+    """Return the directory of the race that this command makes, as the command writes it."""
+    if command.startswith(PYTHON):
+        places = [ast.literal_eval(text) for text in re.findall(r"\bout=(\"[^\"]*\"|'[^']*')", command)]
+    else:
+        words = shlex.split(command)
+        places = [after for word, after in pairwise(words) if word == "--out"]
+        places += [word.removeprefix("--out=") for word in words if word.startswith("--out=")]
+    verb = re.match(r"acclimate[ .](\w+)", command)
+    return places[-1] if places else f"runs/{verb[1] if verb else 'race'}"
 
 
 def with_seeds(command: str, seeds: int) -> str:

@@ -18,7 +18,8 @@ from acclimate.core.figures import duration, listed, metric_text, percent, point
 from acclimate.core.files import write_text
 from acclimate.data.examination import Examination, Leak, Sighting, sections_of_data
 from acclimate.data.retrieved import DOCUMENTS, QUERIES, page_examples
-from acclimate.races.answer import RaceAnswer, answer_in_words, represented
+from acclimate.jobs.lock import USE
+from acclimate.races.answer import RaceAnswer, answer_in_words, represented, run_folder
 from acclimate.races.compare import MAIN
 from acclimate.races.outcome import (
     ON_USUAL_SPLIT,
@@ -406,12 +407,13 @@ def notebook_view(report: RaceReport, *, place: Path) -> str:
 
 
 def use_text(outcome: Outcome) -> str:
-    """Return which contestant of a race to use, and why; "none: ..." if there is none."""
+    """Return which contestant of a race to use, in which directory it is, and why; "none: ..." if there is none."""
     assert outcome.race is not None
     if outcome.unused:
         return f"none: {outcome.unused}"
     name = ALONE if outcome.alone and outcome.race.use == UNTOUCHED else outcome.race.use
-    return f"{name}. {outcome.race.use_reason}" if outcome.race.use_reason else name
+    place = f", in {run_folder(outcome.race.commands[0])}/{USE}" if outcome.race.commands and outcome.race.use else ""
+    return f"{name}{place}. {outcome.race.use_reason}" if outcome.race.use_reason else f"{name}{place}"
 
 
 def text_of(report: RaceReport, width: int = 0) -> str:

@@ -41,6 +41,7 @@ __all__ = ["LEVEL", "Comparison", "Interval", "compare", "compare_of", "holm", "
 DECIDE = "test items decide the result"  # in a caution on few items
 FEWEST_ITEMS = 10  # effective items; with fewer, simulated intervals cover too seldom or too often
 FEWEST_SEEDS = 3  # with two, up to 8% of null cases are rejected at 5%
+MOST_SPREAD = 0.05  # standard deviation of a correlation over seeds; above it, simulated intervals cover too seldom
 MOST_FLIPS = 16  # seeds, up to which the permutation test takes all sign flips
 EQUAL = 1e-12  # relative difference of two means that rounding alone can make
 NORMAL = 1e6  # degrees of freedom from which Student's t is computed as a normal variable
@@ -187,6 +188,7 @@ def compare_of(contestant: Resampled, reference: Resampled) -> Comparison:
     low, high = possible(difference, float(half_width(components)), least=contestant.least)
     one_score = difference != 0 and not np.ptp(ours_S) and not np.ptp(theirs_S)  # as often as there are seeds
     shares_1n = contestant.shares_Sn.mean(axis=0, keepdims=True) - reference.shares_Sn.mean(axis=0, keepdims=True)
+    spread = max(float(points_S.std(ddof=1)) for points_S in (ours_S, theirs_S)) if contestant.least < 0 else 0.0
     likely, likely_low, likely_high = improvement(difference, components, seeds)
     return Comparison(
         contestant.contestant,
@@ -208,7 +210,7 @@ def compare_of(contestant: Resampled, reference: Resampled) -> Comparison:
         variance_residual=float(components.residual),
         items=components.count,
         seeds=seeds,
-        caution=cautions(seeds, shares_1n, adaptations=min(adaptations, default=0)),
+        caution=cautions(seeds, shares_1n, adaptations=min(adaptations, default=0), spread=spread),
         adaptations=min(adaptations, default=0),
     )
 
@@ -256,10 +258,11 @@ def improvement(difference: float, components: Components, seeds: int) -> tuple[
     return likely, low, high
 
 
-def cautions(seeds: int, shares_Sn: Values, *, adaptations: int = 0) -> str:
+def cautions(seeds: int, shares_Sn: Values, *, adaptations: int = 0, spread: float = 0.0) -> str:
     """Return why interval and p may be unreliable, one reason a line, or ""; simulated in docs/evidence/statistics.md.
 
     adaptations: as of `Comparison`
+    spread: standard deviation over seeds of a correlation
     """
     reasons = []
     if float(effective_items(shares_Sn)) < FEWEST_ITEMS:
@@ -271,6 +274,12 @@ def cautions(seeds: int, shares_Sn: Values, *, adaptations: int = 0) -> str:
         reasons.append(
             f"{seeds} seeds are too few for reliable p values: in simulations, up to 8% of comparisons of equal "
             f"contestants had p < .05. Use at least {FEWEST_SEEDS} seeds."
+        )
+    if spread > MOST_SPREAD:
+        reasons.append(
+            f"The correlation of one contestant has a standard deviation of {100 * spread:.0f} points over seeds. In "
+            f"simulations, up to 11% of comparisons of equal contestants had p < .05 above {100 * MOST_SPREAD:.0f} "
+            "points. Train longer or at a lower rate until seeds agree."
         )
     if adaptations == 2:
         reasons.append(
