@@ -284,7 +284,7 @@ FILES = [  # what is wrong with the file itself
         gzip.compress(rows().encode())[:100] + bytes(200),
         "@ | damaged or truncated gzip | Fetch it again",
     ),
-    table("no gzip in a .gz", "a.csv.gz", bytes(9) + rows().encode(), "@ | not packed with gzip | no text | Rename"),
+    table("no gzip in a .gz", "a.csv.gz", bytes(9) + rows().encode(), "@ | not packed with gzip | not text | Rename"),
     table(
         "no zstd in a .zst",
         "a.csv.zst",
@@ -375,13 +375,17 @@ TABLES = [  # what is wrong with its columns and quotes
         label="b",
     ),
     csv("Excel's sep=", "sep=;\n" + rows().replace(",", ";"), "@:1 | sep=; | Excel | CSV UTF-8"),
-    csv("a quote never closed", rows(('"never closed', "yes"), ("more", "no")), "@:42 | never closed | doubled"),
+    csv(
+        "a quote never closed",
+        rows(('"never closed', "yes"), ("more", "no")),
+        "@:42 | never closed | double the quotes",
+    ),
     csv(
         "a quote never closed, long",
         rows(('"open', "yes"), *[("a" * 9000, "no")] * 200),
-        "@:42 | never closed | doubled",
+        "@:42 | never closed | double the quotes",
     ),
-    csv("text after a quote", rows(('"quoted" badly', "yes")), "@:42 | expected after | doubled"),
+    csv("text after a quote", rows(('"quoted" badly', "yes")), "@:42 | expected after | double the quotes"),
     lines(
         "a broken JSON array", json.dumps([{"text": "a", "label": "b"}])[:-1], "@ | is not valid JSON | Write it again"
     ),
@@ -617,12 +621,12 @@ STATED = [  # what is asked for
         separator=",",
         kind="sequence",
     ),
-    csv("train as test", rows(), "@ | for train and for test | Leave", test="train.csv"),
+    csv("train as test", rows(), "@ | for train and for test | Remove --test", test="train.csv"),
     Case(
         "train as test, by a link",
         {"train.csv": rows(), "b.csv": lambda p: p.symlink_to("train.csv")},
         labelled(test="b.csv"),
-        "b.csv | for train and for test | Leave",
+        "b.csv | for train and for test | Remove --test",
     ),
 ]
 
@@ -697,7 +701,7 @@ TAGGED = [  # words and their tags
         "rejected",
         group="name",
     ),
-    tsv("a table with a header", "text\tlabel\n" + sentences(), "@:1 | is a header | Remove it"),
+    tsv("a table with a header", "text\tlabel\n" + sentences(), "@:1 | is a header | Remove the line"),
     tsv(
         "a table of texts",
         "A sentence on mice.\tpositive class\n" * 9,
@@ -783,7 +787,7 @@ CORPORA = [  # raw text
         raw(),
         "corpus | no file below it ends in .txt | another folder",
     ),
-    corpus("an unknown ending of a corpus", "a.doc", "a", "@ | none of .txt | convert"),
+    corpus("an unknown ending of a corpus", "a.doc", "a", "@ | one of .txt | convert"),
     corpus("an empty corpus", "a.txt", "", "@ | contains no document | another"),
     Case(
         "a folder that links to itself",
@@ -798,7 +802,7 @@ CORPORA = [  # raw text
         "a.txt:2 | byte 4 | 0xe9 | iconv -f",
     ),
     Case("UTF-16 in a corpus", {"corpus/a.txt": "one\n".encode("utf-16")}, raw(), "a.txt | UTF-16LE | iconv -f"),
-    corpus("a document without end", "a.txt", "a" * (3 << 20), "@:1 | 1,048,576 | Break"),
+    corpus("a document without end", "a.txt", "a" * (3 << 20), "@:1 | 1,048,576 | Split"),
     corpus("a block without end", "a.txt", "abc\n" * (1 << 19), "@:1 | 1,048,576 | separated=line", separated="blank"),
     corpus("a bomb in a corpus", "a.txt.gz", gzip.compress(HEAVY), "@ | bomb | unpack it yourself"),
     corpus(
@@ -847,7 +851,7 @@ CORPORA = [  # raw text
         "a billion laughs",
         "a.xml",
         article(TITLED.format("&j;"), before=LAUGHS),
-        "@:1 | entity 'a' | unfold | remove the declaration",
+        "@:1 | entity 'a' | expand | remove the declaration",
     ),
     corpus(
         "an entity that is a file",
@@ -874,7 +878,7 @@ CORPORA = [  # raw text
         "@:1 | cannot be decoded | UTF-8",
     ),
     corpus("a cut off XML", "a.xml", article(TITLED.format("A"))[:-60], "@:1 | not well-formed | Fetch"),
-    corpus("XML of something else", "a.xml", "<set><item/></set>", "@ | no PubmedArticle | 'set' | convert"),
+    corpus("XML of something else", "a.xml", "<set><item/></set>", "@ | no PubmedArticle | 'set' | Convert"),
     corpus("XML without bottom", "a.xml", "<a>" * 1000, "@:1 | elements | no valid file"),
     corpus("a tag without end", "a.xml", "<a " + "b" * (3 << 20), "@:1 | 1,048,576 bytes | Fetch"),
     corpus(

@@ -65,6 +65,6 @@ def test_messages_of_several_modules_are_worded_for_the_door(tmp_path: Path) -> 
     assert python[3].endswith("unify them with fold_labels=True, or correct the file")
     assert line[4].startswith("--keep id: use --id id instead")
     assert python[4].startswith('keep="id": use id="id" instead')
-    assert "remove --dev: dev is then split off train. With few rows, race --folds 5, without --budget" in line[5]
-    assert "remove dev: dev is then split off train. With few rows, race folds=5, without budget" in python[5]
+    assert "remove --dev to split dev off train. With few rows, use race --folds 5 without --budget" in line[5]
+    assert "remove dev to split dev off train. With few rows, use race folds=5 without budget" in python[5]
     assert not [text for text in python if "--" in text]

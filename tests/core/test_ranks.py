@@ -156,7 +156,7 @@ def test_a_rank_that_is_lost_outside_a_step_is_named_by_the_other_also_if_it_kee
     both[other].join(60)
     both[lost].kill()
     assert both[other].exitcode == 2
-    said = f"acclimate: Process {other} of 2 received no answer from process {lost}. End"
+    said = f"acclimate: Process {other} of 2 received no answer from process {lost}. Stop"
     assert (tmp_path / f"{other}.txt").read_text().startswith(said)
 
 

@@ -195,5 +195,5 @@ def test_a_value_that_no_setting_can_have_is_refused_by_name(value):
 @pytest.mark.parametrize("stated", ["abc", "-1", "nan", "inf"])
 def test_a_number_of_the_environment_is_named(stated, monkeypatch):
     monkeypatch.setenv("ACCLIMATE_SAVE_SECONDS", stated)
-    with pytest.raises(ValueError, match=f"ACCLIMATE_SAVE_SECONDS={stated} in the environment is not a whole number"):
+    with pytest.raises(ValueError, match=f"ACCLIMATE_SAVE_SECONDS={stated} in the environment is not a number"):
         settings.from_environment("ACCLIMATE_SAVE_SECONDS", 30.0)

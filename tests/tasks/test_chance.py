@@ -108,7 +108,7 @@ def test_guesses_are_named_with_both_scores_and_a_dev_set_of_a_few_rows_decides_
     assert nothing_learnt(task, examples, [guessed], score=0.51) == (
         f"its best score on dev, 50.0 points, is within chance: guesses reach {bar:.1f} one time in twenty"
     )
-    assert nothing_learnt(task, examples, [guessed]) == "on dev it has 50.0 points, the same answer to every text 50.0"
+    assert nothing_learnt(task, examples, [guessed]) == "on dev it has 50.0 points, and a constant answer 50.0"
     assert not nothing_learnt(task, examples[:4], [["a", "b", "a", "b"]])
 
 

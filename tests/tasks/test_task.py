@@ -33,7 +33,7 @@ def test_load_prepares_every_split() -> None:
     [
         ("dev", [], "polar: the split 'dev' has no examples"),
         ("dev", [Example("c", " \n", "yes")], r"polar, dev, c: the text is empty \(' \\n'\)"),
-        ("test", [Example("d", "four", "maybe")], r"polar, test, d: the label 'maybe' is none of .* \('no', 'yes'\)"),
+        ("test", [Example("d", "four", "maybe")], r"polar, test, d: the label 'maybe' is not .* \('no', 'yes'\)"),
         ("train", [Example("a", "one", "yes")], "polar, train: no example has 'no'"),
         ("test", [Example("a", "four", "no")], "polar, test: the id 'a' already occurs in 'train'"),
         ("dev", [Example("c", "x", "no"), Example("c", "y", "no")], "polar, dev: the id 'c' already occurs in 'dev'"),

@@ -80,7 +80,7 @@ def test_line_ends_count_as_they_stand_in_the_text(tmp_path: Path) -> None:
         ("T4\tVerb 10 15 helps", ("is not an annotation of BRAT",)),
         ("T4\tVerb 10 99\thelps", ("exceed the 56 characters",)),
         ("T4\tVerb " + "9" * 5000 + " 15\thelps", ("is not an annotation of BRAT",)),
-        ("R9\ttreats Arg1:T1 Arg2:T9", ("the relation 'treats' names 'T9'",)),
+        ("R9\ttreats Arg1:T1 Arg2:T9", ("the relation 'treats' refers to 'T9'",)),
         ("R9\ttreats T1 T2", ("is not an annotation of BRAT",)),
         ("helps", ("is not an annotation of BRAT",)),
     ],
@@ -99,7 +99,7 @@ def test_a_file_without_its_other_half_is_rejected(tmp_path: Path) -> None:
     read = list(brat_documents(written(tmp_path, a_txt=TEXT, b_ann="", c_txt=TEXT, c_ann="", d_conf="[entities]")))
     assert isinstance(read[0], Annotated)
     assert [(each.place, each.reason[:21]) for each in read[1:] if isinstance(each, Rejected)] == [
-        ("a.txt:1", "there is no .ann, whi"),
+        ("a.txt:1", "there is no .ann file"),
         ("b.ann:1", "there is no .txt with"),
     ]
 

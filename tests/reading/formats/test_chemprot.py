@@ -52,7 +52,7 @@ def test_the_gold_standard_has_fewer_columns_and_is_read_as_well(paths):
         ({"entities": ENTITIES.replace("\t17\t", "\tx\t")}, "entities.tsv:2", "start, end"),
         ({"entities": f"{ENTITIES}p9\tT1\tCHEMICAL\t0\t1\tA\n"}, "entities.tsv:5", "there is no abstract 'p9'"),
         ({"relations": "p1\tCPR:4\tY \tArg1:T1\tArg2:T2\n"}, "relations.tsv:1", "5 fields"),
-        ({"relations": RELATIONS.replace("T2", "T9")}, "relations.tsv:1", "names 'T9'"),
+        ({"relations": RELATIONS.replace("T2", "T9")}, "relations.tsv:1", "refers to 'T9'"),
     ],
 )
 def test_what_cannot_be_used_is_rejected_with_file_and_line(paths, change, place, reason):

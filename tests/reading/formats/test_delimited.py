@@ -80,7 +80,7 @@ def test_a_csv_in_an_archive_or_packed_is_read_with_its_quotes(tmp_path):
     expected = [Example("train:1", 'a "word", and\nanother', "1")]
     assert list(delimited_examples(tmp_path / "all.zip", "train", member="train.csv", **reading)) == expected
     assert list(delimited_examples(tmp_path / "train.csv.gz", "train", **reading)) == expected
-    with pytest.raises(ValueError, match=r"all\.zip: holds no test\.csv"):
+    with pytest.raises(ValueError, match=r"all\.zip: lacks test\.csv"):
         list(delimited_examples(tmp_path / "all.zip", "train", member="test.csv", **reading))
 
 

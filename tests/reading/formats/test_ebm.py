@@ -106,7 +106,7 @@ def test_an_abstract_without_tokens_is_rejected_and_a_folder_without_any_refused
     (corpus / "documents" / "99.tokens").unlink()
     [rejected] = ebm_sentences(corpus, "test")
     assert rejected.place == "documents/99.tokens"
-    with pytest.raises(ValueError, match=r"holds no annotations/aggregated/starting_spans/\*/test/gold/"):
+    with pytest.raises(ValueError, match=r"lacks annotations/aggregated/starting_spans/\*/test/gold/"):
         list(ebm_sentences(corpus / "documents", "test"))
 
 

@@ -85,7 +85,7 @@ def test_a_packed_file_holds_what_the_plain_one_does(ending, tmp_path):
             asked("q", ("Poland", 24)),
             "'Poland' is not at character 24 of the context, where the text is ' Polan'; it is at 25",
         ),
-        (asked("q", ("poland", 25)), "which has 'Poland' there; it is nowhere in it. Correct answer_start"),
+        (asked("q", ("poland", 25)), "where the text is 'Poland'; it is nowhere in it. Correct answer_start"),
         (asked("q", ("Warsaw", 0), ("Vistula", -8)), "'Vistula' is not at character -8"),
         (asked("q", ("Vistula.", 54)), "'Vistula.' is not at character 54"),
         (asked("q"), "the answer is None; give its text and answer_start"),

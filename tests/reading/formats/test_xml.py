@@ -50,7 +50,7 @@ def test_a_document_type_may_be_named_and_is_not_fetched() -> None:
         (b'<?xml version="1.0" encoding="x-none"?><a/>', "unknown encoding: x-none"),
         (b'<?xml version="1.0" encoding="shift_jis"?><a/>', "Convert it to UTF-8"),
         (b"<a>" * 300, "201 nested elements"),
-        (b"<c><b/></c>", "the outermost element is 'c', where 'a' is needed"),
+        (b"<c><b/></c>", "the outermost element is 'c', but must be 'a'"),
         (b"<a><b>" + b"x" * 2000 + b"</b></a>", "more than 1,000"),
         (b"<a><b " + b"x" * 2000, "more than 1,000"),
         (b"<a><b>" + b"<c/>" * 2000 + b"</b></a>", "more than 1,000"),

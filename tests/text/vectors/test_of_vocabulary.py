@@ -98,7 +98,7 @@ def test_vectors_without_ngrams_have_no_shortest_piece():
 
 
 def test_a_vocabulary_without_any_vector_is_refused():
-    with pytest.raises(ValueError, match=r"none of the 1 pieces .* has a vector\. Give vectors of the same language"):
+    with pytest.raises(ValueError, match=r"none of the 1 .* has a vector\. Give vectors of the same language"):
         vocabulary_vectors(tokenizer_of("wordpiece", ["gene", "the"]), Known("valve"), size=5, lower=True)
 
 
