@@ -243,5 +243,5 @@ def test_a_sample_of_nothing_is_refused(tmp_path):
     (tmp_path / "empty.txt").write_text("\n\n")
     with pytest.raises(ValueError, match="contains no text in 'text'"):
         sample_texts(tmp_path / "empty.txt")
-    with pytest.raises(ValueError, match="0 texts requested\. Request at"):
+    with pytest.raises(ValueError, match=r"0 texts requested\. Request at"):
         sample_texts(tmp_path / "empty.txt", size=0)

@@ -365,7 +365,7 @@ def test_a_budget_too_small_for_any_fine_tuning_has_an_answer(toy_inputs, base, 
 def test_options_that_the_embedded_dataset_would_ignore_are_refused(tmp_path):
     for name, value in (("label", "topic"), ("test", "test.csv")):
         with pytest.raises(
-            ValueError, match="the dataset 'arxiv' already defines its splits, columns and kind\. Remove"
+            ValueError, match=r"the dataset 'arxiv' already defines its splits, columns and kind\. Remove"
         ):
             acclimate.race("arxiv", **{name: value}, out=tmp_path)
     for name, value in (("dev", [{"text": "a", "label": "b"}]), ("config", "plain")):

@@ -230,7 +230,7 @@ def test_a_copy_of_another_file_or_of_nothing_is_refused(tmp_path):
     with pytest.raises(ValueError, match="there is no such folder"):
         copy([toy], source, tmp_path / "to")
     source.mkdir()
-    with pytest.raises(ValueError, match="contains none of the files\. Its folders must be toy"):
+    with pytest.raises(ValueError, match=r"contains none of the files\. Its folders must be toy"):
         copy([toy], source, tmp_path / "to")
     (source / "toy").mkdir()
     (source / "toy" / "train.tsv").write_bytes(CONTENT[::-1])

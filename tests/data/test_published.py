@@ -119,7 +119,7 @@ def test_a_task_before_its_model_is_told(data, tmp_path):
 
 def test_options_of_own_files_are_refused_beside_a_dataset(data, tmp_path):
     for stated in ({"label": "topic"}, {"dev": Path("dev.csv")}, {"metric": "accuracy"}):
-        with pytest.raises(ValueError, match="'Topics' already defines its splits, columns, kind and metric\. With"):
+        with pytest.raises(ValueError, match=r"'Topics' already defines its splits, columns, kind and metric\. With"):
             gathered(replace(LabelledFiles(train=Path("Topics")), **stated), data, tmp_path / "run")
 
 

@@ -152,7 +152,7 @@ def test_what_a_contestant_does_not_read_leaves_its_job_its_name(toy_race, mater
 
 def test_domain_methods_need_text_of_the_domain(toy_race):
     materials = replace(toy_race.materials, domain=None, heldout=None)
-    with pytest.raises(ValueError, match="KD needs raw text of the domain\. Add --corpus, or remove KD"):
+    with pytest.raises(ValueError, match=r"KD needs raw text of the domain\. Add --corpus, or remove KD"):
         enter(replace(toy_race.recipe, contestants=("TAPT", "KD")), materials)
     assert "DGA" not in enter(replace(toy_race.recipe, contestants=None), materials).models
 
@@ -165,7 +165,7 @@ def test_dga_races_with_all_others_where_the_heads_are_known(toy_race):
     assert {"TAPTER", "DGA", "SimCSE", "random weights"} < {*every.names(**raw)}
     assert "TLM" not in every.names(**raw), "it retrieves from general text"
     assert "DGA" not in every.names(**raw, config=unknown)
-    with pytest.raises(ValueError, match='"all" cannot be combined with other names\. Remove them'):
+    with pytest.raises(ValueError, match=r'"all" cannot be combined with other names\. Remove them'):
         RaceRecipe(contestants=("all", "TAPT"))
     with pytest.raises(ValueError, match="DGA supports only these families: bert,"):
         RaceRecipe(contestants=("DGA",)).names(**raw, config=unknown)

@@ -248,7 +248,7 @@ def test_a_contestant_that_fails_is_named_and_the_others_go_on(toy_race, tmp_pat
 
 def test_a_race_that_lacks_text_says_which(toy_race):
     materials = replace(toy_race.materials, domain=None, heldout=None)
-    with pytest.raises(ValueError, match="DAPT needs raw text of the domain\. Add --corpus, or remove DAPT"):
+    with pytest.raises(ValueError, match=r"DAPT needs raw text of the domain\. Add --corpus, or remove DAPT"):
         enter(toy_race.recipe, materials)
     with pytest.raises(ValueError, match="pretrained on general text, but there is none"):
         Materials(toy_race.materials.task, toy_race.materials.task_text)

@@ -217,5 +217,5 @@ def test_designs_that_share_some_seeds_are_refused() -> None:
         ValueError, match="runs with adaptation/seed 0/0, 1/0, 2/1: fine-tune every adaptation with the same seeds"
     ):
         layout([0, 1, 2], [0, 0, 1])
-    with pytest.raises(ValueError, match="3 adaptations have only the seed 5\. Fine"):
+    with pytest.raises(ValueError, match=r"3 adaptations have only the seed 5\. Fine"):
         layout([0, 1, 2], [5, 5, 5])

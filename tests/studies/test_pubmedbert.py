@@ -77,5 +77,5 @@ def test_texts_that_hold_a_dev_or_test_text_are_told(tmp_path):
 
 
 def test_a_model_of_full_texts_without_them_is_refused():
-    with pytest.raises(ValueError, match="'with full texts' is pretrained on a second text\. Set full_texts"):
+    with pytest.raises(ValueError, match=r"'with full texts' is pretrained on a second text\. Set full_texts"):
         replace(PubmedbertStudyRecipe(), models=(DOMAIN_WORDS, FULL))

@@ -65,7 +65,7 @@ def test_tables_of_the_papers():
     assert [each.name for each in variants(TlmStudyRecipe(vary="k"))] == [
         "task data only", "K = 50", "K = 500", "K = 5000",
     ]  # fmt: skip
-    with pytest.raises(ValueError, match="vary=model needs a pretrained model\. Add --model"):
+    with pytest.raises(ValueError, match=r"vary=model needs a pretrained model\. Add --model"):
         variants(TlmStudyRecipe(vary="model"))
 
 
