@@ -101,7 +101,7 @@ def test_what_cannot_be_read_is_an_error_and_what_came_before_is_counted(tmp_pat
     assert "texts.txt.gz" in finding.what
 
 
-@pytest.mark.parametrize(("content", "said"), [("\n\n", "holds no"), (None, "The domain corpus cannot be read")])
+@pytest.mark.parametrize(("content", "said"), [("\n\n", "contains no"), (None, "The domain corpus cannot be read")])
 def test_nothing_to_read_is_an_error(tmp_path, sealed, content, said):
     if content is not None:
         (tmp_path / "texts.txt").write_text(content)

@@ -163,7 +163,7 @@ def test_what_is_there_is_checked_and_kept(server, tmp_path):
     packed.write_bytes(gzip.compress(CONTENT))
     done = fetch([dataset(listed(f"{server}/file"))], tmp_path, schemes=("http",))
     assert (done.new, done.present, Files.asked) == ((), ("toy/train.tsv",), [])
-    assert done.as_text().splitlines()[-1] == "Toy: not there: dev.tsv, test.tsv. Ask its authors."
+    assert done.as_text().splitlines()[-1] == "Toy: missing: dev.tsv, test.tsv. Ask its authors."
     packed.write_bytes(gzip.compress(CONTENT[:-1]))
     with pytest.raises(ValueError, match=r"train\.tsv\.gz: has 0*[\d,]+ bytes, but the published file has"):
         fetch([dataset(listed(f"{server}/file"))], tmp_path, schemes=("http",))

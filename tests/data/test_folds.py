@@ -61,7 +61,10 @@ def test_every_row_is_tested_once_a_repeat_by_models_that_did_not_see_it(of_one_
     assert sorted(tested[0]) == sorted(tested[1]) == sorted(texts)
     first, again = ([row.id for row in materials.folds[at].task.examples("test")] for at in (0, 3))
     assert first != again
-    assert "The 30 labelled rows were divided into 3 folds, 2 times again, stratified by label" in materials.notes[-1]
+    assert (
+        "The 30 labelled rows were divided into 3 folds, 2 times independently, stratified by label"
+        in materials.notes[-1]
+    )
 
 
 def test_no_labelled_text_is_left_in_the_domain(of_one_file: tuple[Path, Materials]) -> None:

@@ -240,7 +240,7 @@ def test_that_the_hub_converted_the_beginning_only_is_noted(online, monkeypatch)
 
 @pytest.mark.parametrize(
     ("changed", "said"),
-    [({"sha": "main"}, "the hub names the commit 'main'"), ({"files": {"../a.parquet": b""}}, "leads out of its rep")],
+    [({"sha": "main"}, "the hub names the commit 'main'"), ({"files": {"../a.parquet": b""}}, "outside its rep")],
 )
 def test_an_untrue_answer_of_the_hub_is_refused(online, monkeypatch, changed, said):
     monkeypatch.setitem(REPOSITORIES, "films/reviews", {**REPOSITORIES["films/reviews"], **changed})
@@ -269,7 +269,7 @@ def test_a_dataset_can_be_raw_text(online):
 @pytest.mark.parametrize(
     ("name", "choice", "said"),
     [
-        ("films/nothing", {}, "films/nothing: there is no such file here, and no such dataset on the hub"),
+        ("films/nothing", {}, "films/nothing: there is no such file here, and the hub has no such dataset"),
         ("films/gated", {}, "films/gated: its owner requires you to accept terms"),
         (
             "films/none",
@@ -279,7 +279,7 @@ def test_a_dataset_can_be_raw_text(online):
         ("films/glue", {}, "films/glue: has the configs sst2, cola. Name one: --config NAME"),
         ("films/glue", {"config": "sst"}, "films/glue: has no config 'sst'; the nearest is 'sst2' of sst2, cola"),
         ("films/reviews", {"split": "trian"}, "has no split 'trian'; the nearest is 'train' of train, test"),
-        ("films/reviews", {"split": "train[:10]"}, "Slices are not read; --rows samples rows"),
+        ("films/reviews", {"split": "train[:10]"}, "Slices are not supported; --rows samples rows"),
         ("films/reviews", {"revision": "v9"}, "films/reviews: has no commit, branch or tag 'v9'"),
         ("films/glue:cola", {"config": "sst2"}, "names another config than --config sst2"),
     ],
@@ -306,9 +306,7 @@ def test_without_a_network_a_dataset_that_was_read_before_is_read_again(online, 
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
     assert labelled_files("films/reviews", STATED).paths == given.paths
     assert "is read at the commit aaaaaaaaaaaa" in caplog.text
-    with pytest.raises(
-        ValueError, match=r"films/glue: there is the hub has no such file here, and the hub is not used because HF"
-    ):
+    with pytest.raises(ValueError, match=r"films/glue: there is no such file here, and the hub is not used because HF"):
         labelled_files("films/glue", STATED)
 
 
@@ -361,7 +359,7 @@ def test_predict_reads_a_split_of_the_hub(online, tmp_path, monkeypatch):
     for typed, said in (
         (["films/glue:cola"], "films/glue:cola: has the splits train, validation, test. Name one: --split NAME"),
         (["films/glue:cola", "--split", "tests"], "has no split 'tests'; the nearest is 'test'"),
-        (["films/nothing"], "films/nothing: there is no such file here, and no such dataset on the hub"),
+        (["films/nothing"], "films/nothing: there is no such file here, and the hub has no such dataset"),
     ):
         done = CliRunner().invoke(cli.app, ["predict", "model", *typed])
         assert (done.exit_code, said in " ".join(done.output.split())) == (2, True), done.output
