@@ -174,7 +174,7 @@ def removed(labelled: Labelled, examination: Examination) -> Labelled:
             raise ValueError(f"{labelled.name}: every row of {split} contains a test text. Give another test file")
         if len(clean_rows) < len(splits[split]):
             notes.append(
-                f"{amount(len(splits[split]) - len(clean_rows), 'row')} of the {len(splits[split]):,} rows of "
+                f"{amount(len(splits[split]) - len(clean_rows), 'row')} of the {len(splits[split]):,} of "
                 f"{split} removed because they contain a test text."
             )
         splits[split] = clean_rows
