@@ -73,11 +73,11 @@ TLM_TASKS = ("acl-arc", "agnews", "chemprot", "helpfulness", "hyperpartisan", "i
 FURTHER = (
     '\'tasks=["AGNews", "ChemProt-13", "Helpfulness", "HyperPartisan", "IMDB", "RCT", "SciERC"]\''  # beside ACL-ARC
 )
-SCALES = f"study tlm ACL-ARC --data DIR --general TEXTS --model MODEL vary=scale {FURTHER}"
-GLUE = "study tlm CoLA --data DIR --general TEXTS --model MODEL vary=scale"
-SMALL_SCALE = "--data DIR --general TEXTS 'scales=[\"small\"]'"
+SCALES = f"study tlm ACL-ARC --data DIR --general GENERAL --model MODEL vary=scale {FURTHER}"
+GLUE = "study tlm CoLA --data DIR --general GENERAL --model MODEL vary=scale"
+SMALL_SCALE = "--data DIR --general GENERAL 'scales=[\"small\"]'"
 SCIERC_CHEMPROT = '\'tasks=["SciERC", "ChemProt-13"]\''
-DGA = "study dga ACL --data DIR --model MODEL --corpus TEXTS --general TEXTS"
+DGA = "study dga ACL --data DIR --model MODEL --corpus DOMAIN --general GENERAL"
 DGA_RUN = f"{DGA} all_rows=true dga.subset_tokens=1640000 adapt.plan.clip=0 finetune.plan.clip=0"
 SIX = (
     '\'tasks=["AI","Restaurant","Phone","Camera","PubMed"]\' '
@@ -110,7 +110,7 @@ PAPERS: dict[str, tuple[Row, ...]] = {
                 "adapt tlm --recipe tlm/acl-arc-small task=PREPARED_TASK corpus=RETRIEVED/corpus",
             ),
             tuple(f"tlm/{task}-{scale}" for task in TLM_TASKS for scale in ("small", "medium", "large")),
-            note="One command for all eight tasks and their mean, with parameters, data and FLOP; `rivals` adds models beside MODEL; TEXTS are C_BERT at the small and medium scale, C_RoBERTa at "
+            note="One command for all eight tasks and their mean, with parameters, data and FLOP; `rivals` adds models beside MODEL; GENERAL is C_BERT at the small and medium scale, C_RoBERTa at "
             "the large one. Each task has its recipe, with `k`. `adapt tlm` takes what `data retrieve` found with that k.",
             claims=("L1",),
         ),
@@ -123,7 +123,7 @@ PAPERS: dict[str, tuple[Row, ...]] = {
         Row(
             "Table 3",
             "BM25 or random documents",
-            (f"study tlm IMDB {SMALL_SCALE} vary=retrieval second=TEXTS {SCIERC_CHEMPROT}",),
+            (f"study tlm IMDB {SMALL_SCALE} vary=retrieval second=OTHER_GENERAL {SCIERC_CHEMPROT}",),
             state=SMALL,
             report="2026-11-21-tlm.md",
             note="Run with one corpus and one random draw for all seeds. Now each first stage has a random draw of its own, "
@@ -181,7 +181,7 @@ PAPERS: dict[str, tuple[Row, ...]] = {
         Row(
             "Table 9",
             "documents that were retrieved, by query",
-            ("data retrieve train.csv --corpus TEXTS --k 50 --out OUT",),
+            ("data retrieve train.csv --corpus GENERAL --k 50 --out OUT",),
             note="`selection/` has rank and score of each.",
         ),
         Row(
@@ -218,10 +218,10 @@ PAPERS: dict[str, tuple[Row, ...]] = {
             "Table A.2",
             "beside DAPT and TAPT",
             (
-                "race ACL-ARC --data DIR --model MODEL --corpus TEXTS finetune.preset=papers finetune.plan.rate=2e-5 "
+                "race ACL-ARC --data DIR --model MODEL --corpus DOMAIN finetune.preset=papers finetune.plan.rate=2e-5 "
                 "finetune.plan.batch=32 finetune.plan.weight_decay=0 finetune.looks=30 finetune.epochs=0 finetune.plan.steps=30000 "
                 'search.rates=[] seeds=3 \'contestants=["DAPT", "DAPT+TAPT"]\'',
-                "study tlm ACL-ARC --data DIR --general TEXTS vary=scale 'scales=[\"large\"]'",
+                "study tlm ACL-ARC --data DIR --general GENERAL vary=scale 'scales=[\"large\"]'",
             ),
             note="The column 'Ours' of Table A.1. The table's rows are the model, DAPT, DAPT+TAPT and TLM at the large scale, whose row "
             "is the second command's: a race's TLM has 2 layers of 128. One task a command, where the table has eight. DAPT and "
@@ -282,7 +282,7 @@ PAPERS: dict[str, tuple[Row, ...]] = {
         Row(
             "section 4.3",
             "importance of heads in six domains: how alike",
-            ("analyse importance MODEL acl=TEXTS reviews=TEXTS --out importance.html",),
+            ("analyse importance MODEL acl=ACL_TEXTS reviews=REVIEW_TEXTS --out importance.html",),
             state=SMALL,
             note="Beside it random importance, which the paper lacks.",
             claims=("G5",),
@@ -314,7 +314,7 @@ PAPERS: dict[str, tuple[Row, ...]] = {
         Row(
             "Figure 1",
             "both terms of the loss by step",
-            ("adapt tapter --recipe tapter/bioasq vectors=wiki.en.bin corpus=TEXTS dev=DEV_TEXTS",),
+            ("adapt tapter --recipe tapter/bioasq vectors=wiki.en.bin corpus=DOMAIN dev=DEV_TEXTS",),
             state=SMALL,
             claims=("T4",),
             note="Run on NCBI-disease. `curve.json` of the adaptation, on the texts of dev.",
@@ -333,7 +333,7 @@ PAPERS: dict[str, tuple[Row, ...]] = {
         Row(
             "Table 1",
             "biomedical words that vocabularies break",
-            ("data vocabulary TEXTS --model MODEL --terms TERMS --out OUT",),
+            ("data vocabulary DOMAIN --model MODEL --terms TERMS --out OUT",),
             state=TOLD,
             note="TERMS has the table's words, one a line: diabetes, leukemia, lithium, insulin, DNA, promoter, hypertension, "
             "nephropathy, lymphoma, lidocaine, oropharyngeal, cardiomyocyte, chloramphenicol, RecA, acetyltransferase, "
@@ -351,7 +351,7 @@ PAPERS: dict[str, tuple[Row, ...]] = {
         Row(
             "Table 5",
             "pretraining of each model",
-            ("adapt scratch --recipe scratch/pubmedbert corpus=TEXTS",),
+            ("adapt scratch --recipe scratch/pubmedbert corpus=DOMAIN",),
             ("scratch/pubmedbert", "scratch/biobert-like", "scratch/scibert-like"),
             state=TOLD,
             note="ClinicalBERT, BlueBERT and RoBERTa are taken from their public release, as in the paper, and have no recipe: "
@@ -372,7 +372,7 @@ PAPERS: dict[str, tuple[Row, ...]] = {
         Row(
             "Table 7",
             "vocabulary and whole words",
-            ("study pubmedbert --corpus TEXTS --general TEXTS --data DIR",),
+            ("study pubmedbert --corpus DOMAIN --general GENERAL --data DIR",),
             ("scratch/pubmedbert-word-piece", "scratch/wiki-books-whole-word", "scratch/wiki-books-word-piece"),
             state=SMALL,
             report="2026-11-22-scratch-square.md",
@@ -382,9 +382,9 @@ PAPERS: dict[str, tuple[Row, ...]] = {
             "Table 8",
             "abstracts, full text, longer training",
             (
-                "study pubmedbert --corpus TEXTS --general TEXTS --data DIR full_texts=TEXTS",
-                "adapt scratch --recipe scratch/pubmed-pmc corpus=TEXTS general=FULL_TEXTS",
-                "adapt scratch --recipe scratch/pubmed-pmc-longer corpus=TEXTS general=FULL_TEXTS",
+                "study pubmedbert --corpus DOMAIN --general GENERAL --data DIR full_texts=FULL_TEXTS",
+                "adapt scratch --recipe scratch/pubmed-pmc corpus=DOMAIN general=FULL_TEXTS",
+                "adapt scratch --recipe scratch/pubmed-pmc-longer corpus=DOMAIN general=FULL_TEXTS",
             ),
             ("scratch/pubmed-pmc", "scratch/pubmed-pmc-longer"),
             note="The study compares at a small size, beside the models of Table 7; the recipes have the paper's.",
@@ -394,9 +394,9 @@ PAPERS: dict[str, tuple[Row, ...]] = {
             "Table 9",
             "adversarial pretraining",
             (
-                "adapt scratch --recipe scratch/pubmedbert-not-adversarial corpus=TEXTS",
-                "adapt scratch --recipe scratch/pubmedbert-adversarial corpus=TEXTS",
-                "adapt adversarial --recipe adversarial/alum corpus=TEXTS",
+                "adapt scratch --recipe scratch/pubmedbert-not-adversarial corpus=DOMAIN",
+                "adapt scratch --recipe scratch/pubmedbert-adversarial corpus=DOMAIN",
+                "adapt adversarial --recipe adversarial/alum corpus=DOMAIN",
             ),
             (
                 "scratch/pubmedbert-not-adversarial",
@@ -450,7 +450,8 @@ def page() -> str:
         "Every table, figure and setting of the five papers: the command that makes it, recipes with the paper's settings, and "
         "what was run of it. `docs/papers.py` writes this page, and a test holds it to the commands and recipes that there are. "
         "DIR stands for the folder of the datasets ([blurb](blurb.md), [data](data.md)), MODEL for a checkpoint or a hub id, "
-        "TEXTS for raw text. `acclimate recipes` lists recipes, `--recipe NAME` states one.",
+        "DOMAIN for raw text of the domain, GENERAL for general raw text; other capitals name further texts. "
+        "`acclimate recipes` lists recipes, `--recipe NAME` uses one.",
         "",
         *(f"* **{state}**: {meaning}" for state, meaning in STATES.items() if state in used),
         "",

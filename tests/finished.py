@@ -131,7 +131,7 @@ def only_baseline(run: Path, threshold: Threshold = "half") -> Score:
     costs = {"adapting": Cost(), "finetuning": Cost()}
     scores = [test_row(fitted.label, seed, result, task, **costs) for seed in (0, 1)]
     of_encoders = [replace(score, learnt=False) for score in before.scores]
-    why = f"{fitted.label} is used, because no encoder of this race has learnt the task."
+    why = f"{fitted.label} is used, because no encoder of this race has learned the task."
     facts = replace(
         before.race, use=fitted.label, encoder="", use_reason=why, given={fitted.label: {"looks at the test set": 1}}
     )

@@ -26,7 +26,7 @@ def skipgram_loss(path: Path, texts: Iterable[str], among: Mapping[str, int], se
     """
     file = open_bin(path)
     if lacking := [word for word in among if word not in file.index]:
-        raise ValueError(f"{path} has no row for {len(lacking):,} of the words, such as {lacking[0]!r}. Leave them out")
+        raise ValueError(f"{path} has no row for {len(lacking):,} of the words, such as {lacking[0]!r}. Remove them")
     if sum(count > 0 for count in among.values()) < 2:
         raise ValueError(
             f"{list(among)[:5]} are fewer than two words that occur, and negatives need two. Give more words"
@@ -41,7 +41,7 @@ def skipgram_loss(path: Path, texts: Iterable[str], among: Mapping[str, int], se
         total += float(np.logaddexp(0, scores.astype(float)).sum())
         pairs += len(piece)
     if not pairs:
-        raise ValueError("no two of the words meet in a window of the texts. Give more text")
+        raise ValueError("the words meet in a window of the texts. Give more text")
     return total / pairs
 
 

@@ -294,7 +294,7 @@ def examination(labels: Sequence[str] = LABELS) -> Examination:
         findings=(
             Finding("error", "dev.csv:17: the label 'Stats' occurs in dev only.", "Correct the file."),
             Finding("warning", "3.1% of the training texts are longer than is read of them.", "Set --max-tokens 256."),
-            Finding("note", "The texts break into 1.9 pieces a word."),
+            Finding("note", "The texts break into 1.9 pieces per word."),
         ),
         detectable=0.034,
         reach="With 400 test items and 5 seeds a true difference of 3.4 points is found 80 times in a hundred.",
@@ -305,7 +305,7 @@ def _curves() -> dict[str, Curves]:
     return {
         "Training loss of adapting": Curves(
             "step",
-            "loss, nats a masked token",
+            "loss, nats per masked token",
             {
                 name: [(x, 3 + 4 * np.exp(-x / (60 + 9 * i)) - 0.05 * i) for x in range(1, 481, 4)]
                 for i, name in enumerate(("TAPT", "DAPT", "DGA"))
@@ -364,7 +364,7 @@ def outcome_of_pairs(*, names: Sequence[str] = ("Genes", "Drugs", "Cells"), fail
         for row in ("baseline", *names, *(f"as many steps as with {name}" for name in names), "more steps"):
             facts = {"target type": "NER" if target == names[0] else "RE", "leaks": 2 * (row == names[0])}
             level = 1.2 + gains[target] * (row in names and row != target)
-            why = "seed 0: its loss is no number" * (row == failed)
+            why = "seed 0: its loss is not a number" * (row == failed)
             shown = not row.startswith("as many")
             results.append(result(row, level, target, failed=why, facts=facts, shown=shown))
     cells = [Cell(each.row, each.column, {}, {}, None, shown=each.shown) for each in results]  # type: ignore[arg-type]

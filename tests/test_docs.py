@@ -34,6 +34,7 @@ USER_PAGES = [ROOT / name for name in ("CHANGELOG.md", "README.md", "SECURITY.md
     if page.name not in (*GENERATED, "architecture.md")  # for developers
 ]
 MOST_WORDS, MEAN_WORDS = 35, 17  # of a sentence, and of the mean sentence of a page
+MOST_NUMBERS = 3  # of a paragraph, years and numbers of sections aside; more belong into a table
 LONG_SENTENCES: dict[str, int] = {}  # page -> sentences that have to be longer
 LONGEST_PAGES = {"methods": 500, "How to": 700, "statistics.md": 700}  # words of a page; by folder or heading too
 # Words of our own making, and beginnings of sentences, that readers stumble over
@@ -170,8 +171,8 @@ def test_the_table_of_errors_has_what_the_source_raises():
     errors = run_path(str(ROOT / "docs" / "errors.py"))
     found, tables = errors["messages"](), errors["tables"]()
     for package, message, module in (
-        ("text", "…: is a folder, where a file is needed. Name a file in it…", "text/untrusted.py"),
-        ("training", "… holds a run with …. Choose another --out, or remove that one", "training/run.py"),
+        ("text", "…: is a folder, but a file is needed. Name a file in it…", "text/untrusted.py"),
+        ("training", "… contains a run with …. Choose another --out, or remove this one", "training/run.py"),
     ):
         assert found[package][message] == {module}
         assert message.split("…: ")[-1] in tables
@@ -190,13 +191,19 @@ def test_the_evidence_on_dga_shows_the_strength_of_the_mask_as_it_was_measured()
 
 
 def sentences(page: Path) -> list[str]:
-    """Return the sentences outside code, tables and headings, links as their words and code as one word."""
-    text = re.sub(r"<!--.*?-->", "", prose(page), flags=re.DOTALL)
+    """Return the sentences of a page's paragraphs."""
+    split = (re.split(r"(?<=[.!?])\s+(?=[\"(A-Z0-9])", paragraph) for paragraph in paragraphs(page))
+    return [sentence for sentences in split for sentence in sentences if re.search(r"\w", sentence)]
+
+
+def paragraphs(page: Path) -> list[str]:
+    """Return the paragraphs outside code, tables and headings, links as their words and code as one word."""
+    text = re.sub(r"<!-- figures.*?<!-- end of the figures -->", "", prose(page), flags=re.DOTALL)  # generated
+    text = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)
     text = re.sub(r"^(#|\||!\[|:::).*$", "", text, flags=re.MULTILINE)
     text = re.sub(r"`[^`]*`", "CODE", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text)).replace("**", "")
     blocks = re.split(r"\n\s*\n|^\s*(?:[-*>]|\d+\.) ", text, flags=re.MULTILINE)
-    split = (re.split(r"(?<=[.!?])\s+(?=[\"(A-Z0-9])", " ".join(block.split())) for block in blocks)
-    return [sentence for sentences in split for sentence in sentences if re.search(r"\w", sentence)]
+    return [" ".join(block.split()) for block in blocks]
 
 
 @pytest.mark.parametrize("page", USER_PAGES, ids=lambda page: page.name)
@@ -206,6 +213,9 @@ def test_a_page_for_users_is_in_plain_english(page):
     assert len(long) <= LONG_SENTENCES.get(page.name, 0), long
     assert sum(lengths.values()) <= MEAN_WORDS * max(1, len(lengths))
     assert not [(match[0], sentence) for sentence in lengths if (match := FOREIGN.search(sentence))]
+    number = r"(?<![\w.])(?!(?:19|20)\d\d\b)(?!\d+\.\d+\.\d)\d[\d,]*(?:\.\d+)?(?![\w])"
+    crowded = [paragraph for paragraph in paragraphs(page) if len(re.findall(number, paragraph)) > MOST_NUMBERS]
+    assert not crowded
     text, navigation = page.read_text("utf-8"), (ROOT / "mkdocs.yml").read_text("utf-8")
     assert not re.findall(r"\b(?:src|tests)/[\w/.-]+", text)
     how_to = f": {page.name}\n" in navigation[navigation.index("- How to:") : navigation.index("- Methods:")]

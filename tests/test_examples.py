@@ -162,12 +162,12 @@ def test_own_method(run, toy_race, tmp_path):
         or "Nothing here beats" in told
         or "better than" in told
         or "No contestant" in told
-        or "No encoder here has learnt" in told
+        or "No encoder has learned" in told
     )
     assert "focal TAPT" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     results = {path: path.stat().st_mtime_ns for path in (tmp_path / "run").glob("jobs/*/result.json")}
     again = run("own_method.py", *given)
-    assert "Nothing is left to do" in again, "all is done, and nothing is done again"
+    assert "The run is complete" in again, "all is done, and nothing is done again"
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "run").glob("jobs/*/result.json")} == results
 
 

@@ -28,8 +28,8 @@ def copy(tmp_path):
 def test_a_copy_is_taken_and_what_is_wanting_is_said(copy, tmp_path):
     status, said = run("data", "fetch", "blurb", "--to", tmp_path / "data", "--from", copy)
     assert status == 0, said
-    assert "3 files fetched, 0 there already" in said
-    assert "No hash is known of bioasq_yesno_7b/train.tsv" in said
+    assert "3 files fetched, 0 already present" in said
+    assert "No published hash is known for bioasq_yesno_7b/train.tsv" in said
     assert "GAD: not there: train.tsv, dev.tsv, test.tsv. " in said
     assert f"Fetch it: acclimate data fetch blurb --to {tmp_path / 'data'}." in said
     assert f"acclimate doctor blurb --data {tmp_path / 'data'}" in said
@@ -38,16 +38,16 @@ def test_a_copy_is_taken_and_what_is_wanting_is_said(copy, tmp_path):
 def test_the_doctor_counts_what_is_there_and_ends_with_status_1_where_it_is_not_all(copy):
     status, said = run("doctor", "blurb", "--data", copy)
     assert status == 1
-    assert "BioASQ yes/no questions train 670 2 DIFFERS, and no reason is known" in said
+    assert "BioASQ yes/no questions train 670 2 DIFFERS for an unknown reason" in said
     assert "Not read: GAD: " in said
-    assert "0 of 3 counts are the paper's" in said
+    assert "0 of 3 counts equal the paper's" in said
     assert "12 datasets not read" in said
 
 
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["data", "fetch", "glue", "--to", "x"], "none of the files may be fetched"),
+        (["data", "fetch", "glue", "--to", "x"], "none of the files can be downloaded automatically"),
         (["doctor", "blurb", "--data", "nowhere"], "has none of the folders"),
     ],
 )
@@ -62,4 +62,4 @@ def test_what_a_user_can_mend_is_told_with_status_2(tmp_path, monkeypatch, words
 def test_the_counts_of_dga_are_in_order():
     status, said = run("doctor", "dga", "--data", DATA)
     assert status == 0
-    assert "11 of 18 counts are the paper's, 7 differ as the catalogue foresees, 0 otherwise" in said
+    assert "11 of 18 counts equal the paper's, 7 differ for a known reason, 0 for an unknown one" in said

@@ -66,7 +66,7 @@ def test_there_is_nothing_to_do(place: Path, name: str):
 @pytest.mark.parametrize("name", COMMANDS)
 def test_its_state_is_known_and_its_results_are_those_of_the_lock(place: Path, name: str):
     assert f"{len(results(place / name))} done" in call("study", "status", name)
-    assert f"All results are those of {name}/study.lock.json." in call("study", "verify", name)
+    assert f"All results agree with {name}/study.lock.json." in call("study", "verify", name)
 
 
 @pytest.mark.parametrize("name", COMMANDS)

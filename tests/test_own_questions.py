@@ -57,7 +57,7 @@ def test_a_race_scores_f1_with_exact_match_beside_it_and_compares_nothing_where_
     table = (out / "table.txt").read_text()
     heads = table[table.index("Scores on test") :].splitlines()[1:3]
     assert all(word in " ".join(heads) for word in ("F1", "exact", "sd"))
-    assert "No encoder here has learnt the task, so nothing is compared." in table
+    assert "No encoder has learned the task, so nothing is compared." in table
     about = files.read_json(out / "data" / "task.json")
     assert (about["kind"], about["metric"], about["sizes"]) == ("span", "f1", {"train": 20, "dev": 8, "test": 12})
     assert not (out / "use").exists()
@@ -86,14 +86,14 @@ def test_files_that_pose_as_a_published_dataset_are_warned_of(tmp_path):
         write(place / f"{name}-v1.1.json", [article(f"{name} {at}", contexts // 10) for at in range(10)])
     found = published("SQuAD 1.1", tmp_path / "data")
     train, test = found.cautions
-    assert train.startswith("train has 40 questions, where the paper has 87,599: the files in ")
-    assert test.startswith("test has 20 questions, where the paper has 10,570: ")
+    assert train.startswith("train has 40 questions, but the paper has 87,599. The files in ")
+    assert test.startswith("test has 20 questions, but the paper has 10,570. ")
     warnings = [finding.what for finding in examine(found).findings if finding.level == "warning"]
     assert [caution for caution in found.cautions if caution not in warnings] == []
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"), [(("study", "tlm"), "TLM"), (("race",), "TF-IDF cannot do a task of kind 'span'")]
+    ("arguments", "message"), [(("study", "tlm"), "TLM"), (("race",), "TF-IDF does not support tasks of kind 'span'")]
 )
 def test_what_is_not_for_questions_says_so(arguments, message, inputs, tmp_path):
     more = ['contestants=["TF-IDF"]'] if arguments == ("race",) else []

@@ -97,7 +97,7 @@ def test_a_task_in_place_of_a_file_is_told_what_it_is_made_of(run):
     for given in ("got", "got/data", "got/data/train.jsonl"):
         status, said = run("evaluate", "somewhere", given)
         assert status == 2
-        assert f"{given} is of a prepared task, whose test labels are sealed" in " ".join(said.split())
+        assert f"{given} belongs to a prepared task, whose test labels are sealed" in " ".join(said.split())
     status, said = run("adapt", "finetune", "model=somewhere", "task=got")
     assert status == 2
     assert "State got/data" in " ".join(said.split())

@@ -75,7 +75,7 @@ def test_where_no_test_file_is_given_it_is_split_off_and_sealed(run):
     assert status == 0, said
     asked = open_selection(Path("got/selection")).queries
     assert asked < len(texts)
-    assert f"{len(texts) - asked} documents left out of the corpus for a dev or test text." in said
+    assert f"{len(texts) - asked} documents removed from the corpus because of a dev or test text." in said
 
 
 def test_it_loads_no_torch(run, tmp_path):

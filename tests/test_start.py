@@ -52,11 +52,11 @@ race train.csv seeeds=3 -> unknown setting 'seeeds'; did you mean 'seeds'?
 adapt mlm --recipe bad.toml -> bad.toml: unknown setting 'plan.stpes'
 adapt mlm plan.steps=many -> plan.steps = 'many' is str, but must be int
 study tlm train.csv vary=rho -> vary = 'rho' is not one of 'retrieval'
-adapt mml -> no method is called 'mml'; did you mean 'mlm'?
+adapt mml -> no method is named 'mml'; did you mean 'mlm'?
 study stlit model -> No such command 'stlit'.
 study stilt model seed=2 -> unknown setting 'seed'; did you mean 'seeds'?
-evaluate model GADD --data . -> no dataset is called 'GADD'; the nearest is 'GAD'
-race CSV --track paper -> no tracker is called 'paper'
+evaluate model GADD --data . -> no dataset is named 'GADD'; the nearest is 'GAD'
+race CSV --track paper -> no tracker is named 'paper'
 race CSV seeds=0 -> seeds = 0 is out of range: at least 1 and at most 1000
 race CSV seeds=100000 -> seeds = 100000 is out of range: at least 1 and at most 1000
 study tlm CSV seeds=1001 -> seeds = 1001 is out of range: at least 2 and at most 1000
@@ -64,16 +64,16 @@ race CSV seeds=10000000000000000000000 -> seeds = 10000000000000000000000 is out
 data retrieve train.csv --corpus raw.txt --k 10001 -> k = 10001 is out of range: at least 1 and at most 10000
 adapt mlm plan.batch=1000000 -> plan.batch = 1000000 is out of range: at least 1 and at most 131072
 race CSV seeds=2 adapt_seeds=9 -> adapt_seeds = 9 is more than seeds = 2. Raise seeds, or lower adapt_seeds
-evaluate some/model CSV seeds=9 adapt_seeds=9 -> adapt_seeds: evaluate adapts no model. Leave it out
+evaluate some/model CSV seeds=9 adapt_seeds=9 -> adapt_seeds: evaluate adapts no model. Remove it
 adapt mlm plan.rate=0.0 -> plan.rate = 0.0 is out of range: above 0
 race train.csv --budget 20parsecs -> budget '20parsecs' is not understood. Write it as 20min
-race CSV --metric f7 -> no metric is called 'f7'. Known: accuracy
+race CSV --metric f7 -> no metric is named 'f7'. Known: accuracy
 race CSV contestants=["TAPPT"] -> 'TAPPT' is not one of 'TAPT', 'TAPTER'
-race CSV --model ./nowhere -> ./nowhere: there is no such directory, and it is no hub id
+race CSV --model ./nowhere -> ./nowhere: there is no such directory, and it is not a hub id
 race CSV --checkpoint models/ours -> --checkpoint models/ours: the name is missing. Write NAME=PATH
 race CSV --checkpoint ours= -> --checkpoint ours=: the path is missing. Write NAME=PATH
-race CSV --checkpoint ours=a --checkpoint ours=b -> --checkpoint ours is stated twice, as a and b
-race CSV --checkpoint ours=./nowhere -> ./nowhere: there is no such directory, and it is no hub id
+race CSV --checkpoint ours=a --checkpoint ours=b -> --checkpoint ours appears twice, as a and b
+race CSV --checkpoint ours=./nowhere -> ./nowhere: there is no such directory, and it is not a hub id
 study stilt ./nowhere -> ./nowhere: there is no such directory
 rcae train.csv -> No such command 'rcae'.
 settings dga temprature -> unknown setting 'temprature'; did you mean 'temperature'?
@@ -81,8 +81,8 @@ settings dga plan.stpes -> unknown setting 'plan.stpes'; did you mean 'plan.step
 settings dga rate.x -> unknown setting 'rate'
 race train.csv pretain.layers=2 -> unknown group of settings 'pretain'; did you mean
 report nowhere -> nowhere: there is no such directory. Give the --out of a race
-report . -> . holds no outcome: nothing there has come to its end
-ship . --to shipped -> . holds no outcome: nothing there has come to its end
+report . -> . has no outcome yet
+ship . --to shipped -> . has no outcome yet
 race CSV --model scratch -> --model scratch pretrains a small encoder on general text: give --general TEXT
 study status nowhere -> nowhere: there is no such directory
 study verify . -> . has no study.lock.json
@@ -94,12 +94,12 @@ adapt finetune task=nowhere -> nowhere: there is no such directory of a task
 adapt finetune model=some/model -> no task given. Add task=DIR
 adapt extend word_list=nowhere -> word_list = nowhere: there is no such file
 adapt dga temperature=-1.0 -> temperature = -1.0 is out of range: above 0
-adapt distil weight=0.0 -> weight = 0.0 is out of range: above 0, or take the method mlm
+adapt distil weight=0.0 -> weight = 0.0 is out of range: above 0
 adapt mlm masking=2.0 -> masking = 2.0 is out of range: above 0 and at most 1
 data vocabulary nowhere.txt -> nowhere.txt: there is no such file
 data corpus least_words=5 -> no raw text given
 data corpus raw.txt --least-words 5 -> there is no such option
-data prepare arxiv --config a --out got -> arxiv has files and splits already
+data prepare arxiv --config a --out got -> arxiv already defines its files and splits
 data prepare SciERC --out got -> --data
 data corpus raw.txt nowhere.txt -> nowhere.txt: there is no such file
 data retrieve CSV --corpus nowhere.txt -> nowhere.txt: there is no such file
@@ -109,13 +109,13 @@ analyse embeddings ./nowhere -> ./nowhere: there is no such directory
 analyse importance some/model a=raw.txt b=nowhere.txt -> nowhere.txt: there is no such file
 study stilt some/model datasets=["nowhere.csv","train.csv"] -> nowhere.csv: there is no such file
 study stilt some/model datasets=[{train="train.csv",text="sentnce",label="intent"},"train.csv"] -> no column 'sentnce'
-study choices some/model -> no datasets given: add --data DIR
-study blurb some/model -> the study 'blurb' reads its datasets from a folder: give --data DIR
+study choices some/model -> no datasets given. Add --data DIR
+study blurb some/model -> the study 'blurb' reads its datasets from a folder. Add --data DIR
 study tapter CSV --model some/model first=nowhere.csv -> first = 'nowhere.csv': there is no such file
-study dga CSV -> the study 'dga' needs a pretrained model: give --model
-study pubmedbert -> the study 'pubmedbert' needs raw text of the domain: give --corpus
+study dga CSV -> the study 'dga' needs a pretrained model. Add --model
+study pubmedbert -> the study 'pubmedbert' needs raw text of the domain. Add --corpus
 study stilt some/model datasets=["train.csv","train.csv"] -> no column 'text'; its columns are ['sentence', 'intent']
-study choices some/model datasets=["train.csv"] -> stated as {train="train.csv", text="...", label="..."}
+study choices some/model datasets=["train.csv"] -> as {train="train.csv", text="...", label="..."}
 study pubmedbert --corpus raw.txt --general raw.txt datasets=["train.csv"] -> no column 'text'
 data prepare train.csv --text sentnce --label intent -> no column 'sentnce'
 data prepare train.csv --text sentence --label intnt -> no column 'intnt'
@@ -155,36 +155,36 @@ doctor nowhere.csv -> nowhere.csv: there is no such file
 doctor CSV --corpus nowhere.txt -> nowhere.txt: there is no such file
 doctor CSV --model ./nowhere -> ./nowhere: there is no such directory
 doctor CSV --run nowhere -> nowhere: there is no such directory. Give the --out of a race
-doctor blurbb --data . -> no catalogue is called 'blurbb'
+doctor blurbb --data . -> no catalogue is named 'blurbb'
 data prepare train.csv --dev nowhere.csv -> nowhere.csv: there is no such file
-data prepare CSV --metric f7 -> no metric is called 'f7'
+data prepare CSV --metric f7 -> no metric is named 'f7'
 data prepare train.csv --kind tag -> 'tag' is not one of
 evaluate ./nowhere CSV -> ./nowhere: there is no such directory
 data vocabulary raw.txt --terms nowhere -> --terms nowhere: there is no such file
 data vocabulary raw.txt --model ./nowhere -> ./nowhere: there is no such directory
-data fetch blurbb --to x -> no catalogue is called 'blurbb'
+data fetch blurbb --to x -> no catalogue is named 'blurbb'
 data fetch blurb --to x --from nowhere -> --from nowhere: there is no such folder
 study dga train.csv --model some/model --corpus raw.txt contestants=["MLMM"] -> did you mean 'MLM'?
 study pubmedbert --corpus raw.txt --general raw.txt --data . heldout=nowhere.txt -> nowhere.txt: there is no such file
-study blurb some/model --data . datasets=["GADD"] -> no dataset is called 'GADD'
-recipes mml -> no recipe is called 'mml'
-settings mml -> no settings are called 'mml'; did you mean 'mlm'?
+study blurb some/model --data . datasets=["GADD"] -> no dataset is named 'GADD'
+recipes mml -> no recipe is named 'mml'
+settings mml -> no settings are named 'mml'; did you mean 'mlm'?
 predict ./nowhere train.csv -> ./nowhere: there is no such directory
 predict some/model nowhere.csv -> nowhere.csv: there is no such file
-predict some/model train.csv --out train.csv -> --out train.csv is the input itself
-predict some/model train.csv --out out.xlsx -> names no known format
-embed some/model train.csv --out out.csv -> names no known format: .npy, .parquet
-push task ada/model -> task is no shipment. Write one with: acclimate ship
+predict some/model train.csv --out train.csv -> --out train.csv is the input file
+predict some/model train.csv --out out.xlsx -> is not a known format
+embed some/model train.csv --out out.csv -> is not a known format. Use one of .npy, .parquet
+push task ada/model -> task is not a shipment. Write one with: acclimate ship
 doctor train.csv --txt sentence -> No such option
 race CSV --kind sequnce -> Invalid value for '--kind': 'sequnce' is not one of 'auto', 'sequence'
 race CSV --workers many -> Invalid value for '--workers'
 race -> Missing argument 'TASK'. See acclimate race --help
 --verion -> No such option
-race CSV --epochs 3 -> It is a setting, stated without dashes
-race CSV --learning-rate 1e-4 -> It is a setting, stated without dashes
-race CSV --contestants TAPT -> It is a setting, stated without dashes
-race CSV --seed 3 -> It is a setting, stated without dashes: seeds=VALUE
-study tlm CSV --general raw.txt --ks 3 -> It is a setting, stated without dashes
+race CSV --epochs 3 -> It is a setting: write it without dashes
+race CSV --learning-rate 1e-4 -> It is a setting: write it without dashes
+race CSV --contestants TAPT -> It is a setting: write it without dashes
+race CSV --seed 3 -> It is a setting: write it without dashes, as seeds=VALUE
+study tlm CSV --general raw.txt --ks 3 -> It is a setting: write it without dashes
 race CSV finetune.lr=1e-4 -> unknown setting 'finetune.lr'; did you mean 'finetune.plan.rate'?
 race CSV batch_size=8 -> unknown setting 'batch_size'; did you mean 'finetune.plan.batch'?
 data prepare CSV --split-seed -1 -> Invalid value for '--split-seed'

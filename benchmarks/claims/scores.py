@@ -45,13 +45,21 @@ FIGURES = {
     "scratch-square": {
         "own vocabulary against general": (
             "pubmedbert",
-            "own vocabulary, whole words",
+            "in-domain vocabulary, whole words",
             "general vocabulary, whole words",
         ),
-        "whole words against word pieces": ("pubmedbert", "own vocabulary, whole words", "own vocabulary, word pieces"),
+        "whole words against word pieces": (
+            "pubmedbert",
+            "in-domain vocabulary, whole words",
+            "in-domain vocabulary, word pieces",
+        ),
     },
     "scratch-full-text": {
-        "abstracts against abstracts and full text": ("pubmedbert", "own vocabulary, whole words", "with full texts"),
+        "abstracts against abstracts and full text": (
+            "pubmedbert",
+            "in-domain vocabulary, whole words",
+            "with full texts",
+        ),
         "longer training against not": ("pubmedbert", "with full texts, longer", "with full texts"),
     },
     "tlm-rho": {

@@ -148,9 +148,9 @@ def test_a_name_is_what_tells_a_model_from_the_others(models, names):
 def test_texts_are_read_up_to_a_length(built, texts):
     short = analyse_heads([str(built)], texts, source="thirty texts", max_tokens=6)
     assert short.heads[0].maxima.queries == 30 * 4
-    with pytest.raises(ValueError, match="max_tokens is 2: run puts 2 tokens around a text"):
+    with pytest.raises(ValueError, match="max_tokens is 2, but run adds 2 tokens to a text"):
         analyse_heads([str(built)], texts, source="thirty texts", max_tokens=2)
-    with pytest.raises(ValueError, match="no texts were given"):
+    with pytest.raises(ValueError, match="no texts given"):
         analyse_heads([str(built)], [], source="nothing")
 
 
@@ -194,8 +194,8 @@ def test_the_verb_writes_the_page_and_says_the_counts(built, texts, tmp_path):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (("--max-tokens", "1"), "max_tokens is 1: run puts 2 tokens around a text"),
-        (("--out", "."), "--out . is a folder; name the page to write, such as heads.html"),
+        (("--max-tokens", "1"), "max_tokens is 1, but run adds 2 tokens to a text"),
+        (("--out", "."), "--out . is a folder. Name the page to write, such as heads.html"),
     ],
 )
 def test_what_a_user_can_mend_is_one_line_and_nothing_is_written(change, said, built, tmp_path, monkeypatch):
@@ -246,7 +246,7 @@ def test_a_sample_is_even_the_same_each_time_and_in_order(name, tmp_path):
 
 def test_a_sample_of_nothing_is_refused(tmp_path):
     (tmp_path / "empty.txt").write_text("\n\n")
-    with pytest.raises(ValueError, match="holds no text in 'text'"):
+    with pytest.raises(ValueError, match="contains no text in 'text'"):
         sample_texts(tmp_path / "empty.txt")
-    with pytest.raises(ValueError, match="0 texts were asked for"):
+    with pytest.raises(ValueError, match=r"0 texts requested\. Request at"):
         sample_texts(tmp_path / "empty.txt", size=0)

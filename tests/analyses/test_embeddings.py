@@ -118,9 +118,9 @@ def test_a_summary_says_mean_median_and_ninth_decile_and_leaves_zero_rows_out_of
 
 def test_rows_of_other_widths_or_of_no_common_piece_are_refused():
     first = table("first", [[0, 0]], ["a"])
-    with pytest.raises(ValueError, match="first and wide are 2 and 3 wide, so there is no distance"):
+    with pytest.raises(ValueError, match="first and wide have different widths, 2 and 3, so they have no distance"):
         shared_rows(first, table("wide", [[0, 0, 0]], ["a"]))
-    with pytest.raises(ValueError, match="first and other have no piece in common"):
+    with pytest.raises(ValueError, match="first and other have no token in common, so they cannot be compared"):
         shared_rows(first, table("other", [[0, 0]], ["b"]))
 
 
@@ -241,9 +241,7 @@ def test_a_model_of_another_width_is_said_and_the_others_are_compared(models, tm
 
 def test_unrelated_models_are_called_so(models, tmp_path, rows):
     other = write_model(tmp_path / "other", [*SPECIAL, *WORDS], -rows)
-    assert "other: the rows have nothing to do with" in " ".join(
-        analyse_embeddings([models[0], str(other)]).as_text().split()
-    )
+    assert "other: the rows are unrelated to" in " ".join(analyse_embeddings([models[0], str(other)]).as_text().split())
 
 
 def test_the_terminal_has_every_table(analysis):
@@ -315,9 +313,9 @@ def test_the_verb_writes_page_and_sheet_and_says_the_distances(models, tmp_path)
     [
         (
             ("--words", "leading"),
-            "'leading' is no single piece of the vocabulary of untouched, which reads it as lead ##ing",
+            "'leading' is not a single piece of the vocabulary of untouched, which splits it into lead ##ing",
         ),
-        (("--out", "."), "--out . is a folder; name the page to write, such as embeddings.html"),
+        (("--out", "."), "--out . is a folder. Name the page to write, such as embeddings.html"),
     ],
 )
 def test_what_a_user_can_mend_is_one_line_and_nothing_is_written(change, said, models, tmp_path, monkeypatch):
@@ -332,7 +330,7 @@ def test_what_a_user_can_mend_is_one_line_and_nothing_is_written(change, said, m
 def test_one_model_is_not_enough(models):
     done = CliRunner().invoke(cli.app, ["analyse", "embeddings", models[0]])
     assert done.exit_code == 2
-    assert "1 model given: name the model that others are compared with" in done.output
+    assert "1 model given: name the reference model first" in done.output
 
 
 def test_a_race_measures_all_that_were_adapted_where_tapter_takes_part(tmp_path, models):

@@ -199,12 +199,15 @@ def test_the_verb_writes_the_page_and_says_the_figures(model, sources, tmp_path)
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("low=low.txt",), "1 domain given: importances are compared between domains"),
-        (("low=low.txt", "high.txt"), "'high.txt': say which domain the texts are of, as NAME=TEXTS"),
-        (("low=low.txt", "low=high.txt"), "two domains are called 'low': low.txt and high.txt"),
-        (("low=low.txt", "one=one.txt"), "one.txt: 1 text of one, but its texts are halved. Give more of them"),
+        (("low=low.txt",), "1 domain given, but importances are compared between domains"),
+        (("low=low.txt", "high.txt"), "'high.txt': name the domain of the texts, as NAME=TEXTS"),
+        (("low=low.txt", "low=high.txt"), "two domains are named 'low': low.txt and high.txt"),
+        (
+            ("low=low.txt", "one=one.txt"),
+            "one.txt: 1 text of one, but its texts are divided into halves. Give more texts",
+        ),
         (("low=low.txt", "high=high.txt", "--dropout", "0", "--attention-dropout", "0"), "the model has no dropout"),
-        (("low=low.txt", "high=high.txt", "--out", "."), "--out . is a folder; name the page to write"),
+        (("low=low.txt", "high=high.txt", "--out", "."), "--out . is a folder. Name the page to write"),
     ],
 )
 def test_what_a_user_can_mend_is_one_line_and_nothing_is_written(arguments, said, model, tmp_path, monkeypatch):

@@ -128,9 +128,9 @@ def test_the_vocabulary_is_learnt_once_and_never_mixed_up(analysis, corpora):
     )
     assert (out / "tokenizer" / "tokenizer.json").stat().st_mtime_ns == before
     assert len(again.terms) == 3
-    with pytest.raises(ValueError, match="learnt from other texts or under other settings"):
+    with pytest.raises(ValueError, match="learnt from other texts or with other settings"):
         compare_vocabularies(VocabularyRecipe(size=301), corpora["domain"], out)
-    with pytest.raises(ValueError, match="learnt from other texts or under other settings"):
+    with pytest.raises(ValueError, match="learnt from other texts or with other settings"):
         compare_vocabularies(VocabularyRecipe(size=300), corpora["general"], out)
 
 
@@ -145,15 +145,15 @@ def test_without_an_in_domain_one_the_last_model_is_what_entries_are_shared_with
     assert found.way_out() == (
         f"{best.name} spells them in the fewest pieces: {fewer:.0%} fewer than {worst.name} does."
     )
-    assert "No terms were looked up." in found.as_text()
+    assert "No terms were examined." in found.as_text()
     assert not (tmp_path / "tokenizer").exists()
 
 
 def test_what_cannot_be_compared_is_refused(corpora, tmp_path):
-    with pytest.raises(ValueError, match=r"there is no vocabulary\. Give --model"):
+    with pytest.raises(ValueError, match=r"there is no vocabulary to analyse\. Add --model"):
         compare_vocabularies(VocabularyRecipe(size=0), corpora["domain"], tmp_path)
     few = write_corpus([Document(str(number), "a text") for number in range(9)], tmp_path / "few")
-    with pytest.raises(ValueError, match="9 texts, but a tenth is set aside"):
+    with pytest.raises(ValueError, match="9 texts, but a tenth of them is reserved for"):
         compare_vocabularies(VocabularyRecipe(), few, tmp_path)
     with pytest.raises(ValueError, match="kind is 'words'"):
         VocabularyRecipe(kind="words")
@@ -180,7 +180,7 @@ def test_the_page_holds_everything_and_runs_nothing_of_what_it_shows(tmp_path):
     assert not Page(text).open
     assert "<script>alert" not in text
     assert "\N{RIGHT-TO-LEFT OVERRIDE}" not in text
-    assert "Your texts break into 1.90 pieces a word under model" in text
+    assert "Your texts break into 1.90 pieces per word under model" in text
     assert "37% fewer pieces" in text
     assert "ace ##tyl ##transferase" in text
     assert "beta - block er" in text  # no minus sign in place of a hyphen
@@ -222,7 +222,7 @@ def test_the_verb_learns_compares_and_writes(toy_inputs, models, tmp_path):
     done = CliRunner().invoke(cli.app, [str(each) for each in command])
     assert done.exit_code == 0, done.output
     assert "Your texts break into" in done.output
-    assert "Of 2 terms that were given" in done.output
+    assert "2 terms that were given" in done.output
     written = {"vocabulary.html", "vocabulary.csv", "terms.csv", "tokenizer"}
     assert written <= {path.name for path in (tmp_path / "out").iterdir()}
     refused = CliRunner().invoke(cli.app, [*map(str, command[:3]), "--terms", "none.txt", "--out", str(tmp_path / "2")])

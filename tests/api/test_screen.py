@@ -75,8 +75,8 @@ def test_the_end_of_a_stage_is_told_once(told):
 
 def test_a_note_without_steps_is_all_that_is_told(told):
     """Behind the second speed there was `speed of training: 0 steps, 18 s`."""
-    tried = [(0, "speed", 0, {"note": "9 a second"}), (18, "speed", 0, {"note": "8 a second"})]
-    assert told(*tried, total=0) == "speed: 9 a second\nspeed: 8 a second\n"
+    tried = [(0, "speed", 0, {"note": "9 per second"}), (18, "speed", 0, {"note": "8 per second"})]
+    assert told(*tried, total=0) == "speed: 9 per second\nspeed: 8 per second\n"
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_a_long_run_tells_what_it_costs_to_the_end(told):
     spent = Cost(tokens=3_000_000, flops=2e15, seconds=1500.0)
     said = told((0, "adapt", 20), (1000, "adapt", 25, {"loss": 2.5, "spent": spent}))
     assert said == (
-        "adapt: 25/100 steps, loss 2.500, 17 min, 4 h 10 min left; 3.00 M of 12.0 M tokens, 2,000 a second; "
+        "adapt: 25/100 steps, loss 2.500, 17 min, 4 h 10 min left; 3.00 M of 12.0 M tokens, 2,000 per second; "
         "2.00 P of 8.00 P FLOPs\n"
     )
     assert "tokens" not in told((0, "adapt", 0), (60, "adapt", 25, {"spent": Cost(100, 1e9, 60.0)}))

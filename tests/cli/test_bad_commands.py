@@ -97,12 +97,12 @@ def retrieved(place: Path) -> None:
 
 # command -> what its line holds
 PLAIN = r"""
-RACE metric=accuracy -> no setting here but an option: --metric accuracy
+RACE metric=accuracy -> 'metric' is an option here | --metric accuracy
 study blurb base --data . --max-tokens 32 -> --max-tokens: there is no such option | max_tokens=VALUE
-evaluate train.jsonl base -> the model comes first, evaluate base train.jsonl
-evaluate GAD owner/name --data . -> the model comes first, evaluate owner/name GAD
-evaluate base arxiv --rows 3 -> 3 rows asked for | to have one of every class
-evaluate base train.jsonl --rows 1 -> 1 rows asked for | to have one of every class
+evaluate train.jsonl base -> Put the model first | evaluate base train.jsonl
+evaluate GAD owner/name --data . -> Put the model first | evaluate owner/name GAD
+evaluate base arxiv --rows 3 -> 3 rows requested | one of every class
+evaluate base train.jsonl --rows 1 -> 1 rows requested | one of every class
 RACE --budget 20 -> budget '20' is not understood | 20min
 RACE --budget 0min -> must be above 0
 RACE --budget 5usd -> budget '5usd' is not understood | 5usd@2.50/h
@@ -110,15 +110,15 @@ race train.jsonl --dev dev.jsonl --test test.jsonl --model some/model --max-toke
 race train.jsonl --dev dev.jsonl --test test.jsonl --model base --max-tokens 5000 -> 5000 | at most | --max-tokens 512
 RACE --corpus base -> base
 RACE --group patient -> patient
-race arxiv --text abstract -> leave out the options for labelled files
+race arxiv --text abstract -> Remove the options for labelled files
 ship base --to shipped -> base
 data retrieve --corpus general.txt -> no FILE given | --from RUN --k NUMBER
 data retrieve train.jsonl --dev dev.jsonl --test test.jsonl -> no corpus given | --corpus PATH
 RETRIEVE analyzer=word -> analyzer = 'word' is not one of 'words', 'cased' | did you mean 'words'?
-data retrieve --from base --k 3 -> base holds no selection | Name another run
-data retrieve --from base -> --from base cuts | give --k and --out
-data retrieve --from base --k 3 --how random -> give --k and --out, nothing else
-RETRIEVE --from base --k 3 -> give --k and --out, nothing else
+data retrieve --from base --k 3 -> base contains no selection | Name another run
+data retrieve --from base -> --from base | --k and --out
+data retrieve --from base --k 3 --how random -> only --k and --out
+RETRIEVE --from base --k 3 -> only --k and --out
 """
 CASES = [
     *(
@@ -155,7 +155,7 @@ CASES = [
         lambda place: (place / "taken").write_text(""),
     ),
     Case("another format", f"{RACE} --out run", ("run was written by acclimate 0.0.9", "another --out"), other_format),
-    Case("other data", f"{RACE} --out run", ("holds other data", "Choose another --out"), other_data),
+    Case("other data", f"{RACE} --out run", ("has other data", "Choose another --out"), other_data),
     Case(
         "retrieving from blank lines",
         RETRIEVE.replace("general.txt", "blank.txt"),
@@ -165,13 +165,13 @@ CASES = [
     Case(
         "no word in common",
         RETRIEVE.replace("general.txt", "other.txt"),
-        ("the 60 queries retrieve nothing", "no word of them occurs in the corpus", "another corpus"),
+        ("the 60 queries retrieve no documents", "none of their words occurs in the corpus", "another corpus"),
         lambda place: (place / "other.txt").write_text("zebra\nokapi\n"),
     ),
     Case(
         "nothing but the test set",
         RETRIEVE.replace("general.txt", "leaks.txt"),
-        ("the 60 queries retrieve nothing", "all that they hit was left out"),
+        ("the 60 queries retrieve no documents", "all matching documents were excluded"),
         lambda place: (place / "leaks.txt").write_text(
             "\n".join(json.loads(line)["text"] for line in (place / "test.jsonl").read_text().splitlines())
         ),
@@ -179,7 +179,7 @@ CASES = [
     Case(
         "a larger cut",
         "data retrieve --from run --k 4 --out cut",
-        ("run/selection was made with k=3", "Give 1 to 3"),
+        ("run/selection was made with k=3", "Choose 1 to 3"),
         retrieved,
     ),
     Case(

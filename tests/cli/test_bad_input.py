@@ -264,24 +264,27 @@ FILES = [  # what is wrong with the file itself
     lines(
         "a JSON line without end",
         jsonl() + '{"text": "' + "a" * (3 << 20),
-        "@:41 | 1,048,576 bytes without a line end | Break the line up",
+        "@:41 | 1,048,576 bytes without a line end | Split the line",
     ),
     table(
-        "a cut off .gz", "a.csv.gz", gzip.compress(rows().encode())[:-9], "@ | damaged or cut off gzip | Fetch it again"
+        "a cut off .gz",
+        "a.csv.gz",
+        gzip.compress(rows().encode())[:-9],
+        "@ | damaged or truncated gzip | Fetch it again",
     ),
     table(
         "a cut off .zst",
         "a.csv.zst",
         zstandard.compress(rows().encode())[:-9],
-        "@ | damaged or cut off zstd | Fetch it again",
+        "@ | damaged or truncated zstd | Fetch it again",
     ),
     table(
         "damage in a .gz",
         "a.csv.gz",
         gzip.compress(rows().encode())[:100] + bytes(200),
-        "@ | damaged or cut off gzip | Fetch it again",
+        "@ | damaged or truncated gzip | Fetch it again",
     ),
-    table("no gzip in a .gz", "a.csv.gz", bytes(9) + rows().encode(), "@ | not packed with gzip | no text | Rename"),
+    table("no gzip in a .gz", "a.csv.gz", bytes(9) + rows().encode(), "@ | not packed with gzip | not text | Rename"),
     table(
         "no zstd in a .zst",
         "a.csv.zst",
@@ -326,8 +329,8 @@ FILES = [  # what is wrong with the file itself
     table(
         "a tar in a .gz", "a.csv.gz", gzip.compress(bytes(257) + b"ustar" + bytes(250)), "@ | a tar archive | Unpack it"
     ),
-    table("no Parquet in .parquet", "a.parquet", rows(), "@ | not a Parquet file | Write it anew"),
-    table("damaged Parquet", "a.parquet", b"PAR1" + bytes(50) + b"PAR1", "@ | damaged | write it anew"),
+    table("no Parquet in .parquet", "a.parquet", rows(), "@ | not a Parquet file | Write it again"),
+    table("damaged Parquet", "a.parquet", b"PAR1" + bytes(50) + b"PAR1", "@ | damaged | write it again"),
     table(
         "an empty Parquet",
         "a.parquet",
@@ -368,18 +371,24 @@ TABLES = [  # what is wrong with its columns and quotes
         "a column twice in Parquet",
         "a.parquet",
         lambda p: pa.parquet.write_table(pa.Table.from_arrays([pa.array(["a"])] * 2, ["text", "text"]), p),
-        "@ | 2 columns are called 'text' | Rename one",
+        "@ | 2 columns are named 'text' | Rename one",
         label="b",
     ),
     csv("Excel's sep=", "sep=;\n" + rows().replace(",", ";"), "@:1 | sep=; | Excel | CSV UTF-8"),
-    csv("a quote never closed", rows(('"never closed', "yes"), ("more", "no")), "@:42 | never closed | doubled"),
+    csv(
+        "a quote never closed",
+        rows(('"never closed', "yes"), ("more", "no")),
+        "@:42 | never closed | double the quotes",
+    ),
     csv(
         "a quote never closed, long",
         rows(('"open', "yes"), *[("a" * 9000, "no")] * 200),
-        "@:42 | never closed | doubled",
+        "@:42 | never closed | double the quotes",
     ),
-    csv("text after a quote", rows(('"quoted" badly', "yes")), "@:42 | expected after | doubled"),
-    lines("a broken JSON array", json.dumps([{"text": "a", "label": "b"}])[:-1], "@ | is no JSON | Write it again"),
+    csv("text after a quote", rows(('"quoted" badly', "yes")), "@:42 | expected after | double the quotes"),
+    lines(
+        "a broken JSON array", json.dumps([{"text": "a", "label": "b"}])[:-1], "@ | is not valid JSON | Write it again"
+    ),
     lines(
         "indented JSON", json.dumps({"text": "a", "label": "b"}, indent=1), "@ | none of 4 rows | @:1 | not valid JSON"
     ),
@@ -397,9 +406,9 @@ TABLES = [  # what is wrong with its columns and quotes
 ]
 
 ROWS = [  # what is wrong with single rows: they are rejected, the others stay
-    csv("an empty text", rows(("", "yes")), "@:42 | 'text' | is empty | leave the row out"),
+    csv("an empty text", rows(("", "yes")), "@:42 | 'text' | is empty | remove the row"),
     csv("a text of spaces", rows(("  ", "yes")), "@:42 | 'text' | '  ' | fill it in"),
-    csv("an empty label", rows(("a", "")), "@:42 | 'label' | is empty | leave the row out"),
+    csv("an empty label", rows(("a", "")), "@:42 | 'label' | is empty | remove the row"),
     lines("a missing text", jsonl({"label": "yes"}), "@:41 | no column 'text' | the row has ["),
     lines("a null label", jsonl({"text": "a", "label": None}), "@:41 | 'label' | None"),
     csv("NUL in a text", rows(("a\0b", "yes")), r"@:42 | 'text' | NUL | a\x00b"),
@@ -407,7 +416,7 @@ ROWS = [  # what is wrong with single rows: they are rejected, the others stay
     csv("DEL in a text", rows(("a\x7f", "yes")), r"@:42 | control character | \x7f"),
     csv("an escape code in a label", rows(("a", "\x1b[31myes")), r"@:42 | 'label' | \x1b[31myes"),
     lines("NUL in JSON", jsonl({"text": "a\0", "label": "no"}), r"@:41 | NUL | \x00"),
-    csv("replacement characters only", rows(("\ufffd\ufffd", "yes")), "@:42 | U+FFFD | leave the row out"),
+    csv("replacement characters only", rows(("\ufffd\ufffd", "yes")), "@:42 | U+FFFD | remove the row"),
     lines(
         "half a surrogate pair", jsonl({"text": "a\ud800", "label": "no"}), r"@:41 | surrogate | \ud800 | correct it"
     ),
@@ -433,7 +442,7 @@ ROWS = [  # what is wrong with single rows: they are rejected, the others stay
     lines(
         "NaN to predict",
         numbers({"text": "z", "label": float("nan")}),
-        "@:41 | not a finite number | nan | leave the row out",
+        "@:41 | not a finite number | nan | remove the row",
     ),
     table("infinity to predict", "a.csv", scores("-inf"), "@:42 | '-inf' | finite", kind="score"),
     lines("a huge number to predict", numbers({"text": "z", "label": 1e31}), "@:41 | beyond 1e+30 | 1e+31"),
@@ -447,7 +456,7 @@ LABELS = [  # what the labels together cannot be
     lines(
         "texts as labels",
         jsonl(*({"text": label, "label": text * 99} for text, label in GOOD), good=0),
-        "@:1 | bears the label 'the text of row 0 | for 40 labels | give files for dev and test",
+        "@:1 | has the label 'the text of row 0 | for 40 labels | give files for dev and test",
     ),
     lines(
         "classes and decimals",
@@ -500,14 +509,14 @@ LABELS = [  # what the labels together cannot be
         labelled(dev="dev.csv"),
         r"dev.csv:42 | label '\u202eno' also occurs as 'no' | --fold-labels",
     ),
-    csv("one class", rows().replace(",no\n", ",yes\n"), "@ | 'label' | every row bears the label 'yes' | add rows"),
+    csv("one class", rows().replace(",no\n", ",yes\n"), "@ | 'label' | every row has the label 'yes' | add rows"),
     lines(
         "one class in lists", jsonl(*({"text": text, "label": ["x"]} for text, _ in GOOD), good=0), "@ | 'x' | add rows"
     ),
     lines(
         "no class in any list",
         jsonl(*({"text": text, "label": []} for text, _ in GOOD), good=0),
-        "@ | no row bears any label | add rows",
+        "@ | no row has a label | add rows",
     ),
     csv("one example of a class", rows(("a", "maybe")), "@:42 | 'maybe' | train | Add rows"),
     Case(
@@ -530,13 +539,13 @@ LABELS = [  # what the labels together cannot be
         "@ | 'label' | 40 different numbers | '0.5' | --kind score or --kind sequence",
     ),
     csv("classes as numbers to predict", rows(), "@ | none of 40 rows | @:2 | 'no' | write a number", kind="score"),
-    csv("a separator never met", rows(), "@ | 'label' | separator ';' | 'no' | leave it out", separator=";"),
-    lines("a separator for lists", listed(), "@ | separator ';' | lists | leave it out", separator=";"),
-    csv("several labels without a separator", rows(), "@ | 'label' | 'no' | State the separator", kind="multilabel"),
+    csv("a separator never met", rows(), "@ | 'label' | separator ';' | 'no' | remove it", separator=";"),
+    lines("a separator for lists", listed(), "@ | separator ';' | lists | remove it", separator=";"),
+    csv("several labels without a separator", rows(), "@ | 'label' | 'no' | Name the separator", kind="multilabel"),
     csv(
         "too few rows to split",
         "text,label\n" + "".join(f"t{n},{n % 2}\n" for n in range(19)),
-        "@ | 19 rows | it takes 20 | Add rows",
+        "@ | 19 rows | at least 20 | Add rows",
     ),
     csv(
         "one text only",
@@ -561,7 +570,7 @@ LABELS = [  # what the labels together cannot be
     lines(
         "an id twice",
         jsonl(*({"text": text, "label": label, "id": 7} for text, label in GOOD), good=0),
-        "@:2 | '7' | @:1 | take the copy out",
+        "@:2 | '7' | @:1 | remove the copy",
         id="id",
     ),
     Case(
@@ -591,10 +600,20 @@ STATED = [  # what is asked for
         "'pearson' | score | 'sequence' | one of accuracy, micro_f1, macro_f1, matthews",
         metric="pearson",
     ),
-    csv("an unknown kind", rows(), "kind='scores' | nearest is 'score' | State one", kind="scores"),
+    csv("an unknown kind", rows(), "kind='scores' | nearest is 'score' | Choose one", kind="scores"),
     csv("too few tokens", rows(), "max_tokens=7 | at least 8", max_tokens=7),
-    csv("text and label in one column", rows(), "label='text' | same column as text | Name two columns", label="text"),
-    csv("text and pair in one column", rows(), "pair='text' | same column as text | Name two columns", pair="text"),
+    csv(
+        "text and label in one column",
+        rows(),
+        "label='text' | same column as text | Name two different columns",
+        label="text",
+    ),
+    csv(
+        "text and pair in one column",
+        rows(),
+        "pair='text' | same column as text | Name two different columns",
+        pair="text",
+    ),
     csv(
         "a separator for one class",
         rows(),
@@ -602,12 +621,12 @@ STATED = [  # what is asked for
         separator=",",
         kind="sequence",
     ),
-    csv("train as test", rows(), "@ | for train and for test | Leave", test="train.csv"),
+    csv("train as test", rows(), "@ | for train and for test | Remove --test", test="train.csv"),
     Case(
         "train as test, by a link",
         {"train.csv": rows(), "b.csv": lambda p: p.symlink_to("train.csv")},
         labelled(test="b.csv"),
-        "b.csv | for train and for test | Leave",
+        "b.csv | for train and for test | Remove --test",
     ),
 ]
 
@@ -616,7 +635,7 @@ TAGGED = [  # words and their tags
         "a word without a tag",
         "train.conll",
         sentences("p53 O\nmice\n"),
-        "@:122 | 'mice' has no tag | leave the sentence out",
+        "@:122 | 'mice' has no tag | remove the sentence",
         "rejected",
     ),
     tsv(
@@ -625,11 +644,11 @@ TAGGED = [  # words and their tags
         "@:121 | 'p53' has an empty tag | fill it in",
         "rejected",
     ),
-    tsv("a tag without a word", sentences("\tO\nmice\tO\n"), "@:121 | a word is empty: '' | take it out", "rejected"),
+    tsv("a tag without a word", sentences("\tO\nmice\tO\n"), "@:121 | a word is empty: '' | remove it", "rejected"),
     tsv(
         "two words before a tag",
         sentences("New York\tB-X\n"),
-        "@:121 | 'New York' holds a space | several words",
+        "@:121 | 'New York' contains a space | several words",
         "rejected",
     ),
     tsv(
@@ -638,12 +657,12 @@ TAGGED = [  # words and their tags
         "@:121 | 3 fields, but the first line has 2 | correct the line",
         "rejected",
     ),
-    tsv("NUL in a word", sentences("p\x0053\tO\n"), "@:121 | NUL | leave the sentence out", "rejected"),
+    tsv("NUL in a word", sentences("p\x0053\tO\n"), "@:121 | NUL | remove the sentence", "rejected"),
     words(
         "fewer tags than words",
         "a.jsonl",
         lists({"text": ["p53", "is"], "label": ["O"]}),
-        "@:41 | 2 words (column 'text'), but 1 tags (column 'label') | one tag a word",
+        "@:41 | 2 words (column 'text'), but 1 tags (column 'label') | one tag per word",
         "rejected",
     ),
     words(
@@ -664,7 +683,7 @@ TAGGED = [  # words and their tags
         "a number for a word",
         "a.jsonl",
         lists({"text": ["p53", 7], "label": ["O", "O"]}),
-        "@:41 | the word 7 is no string | write it",
+        "@:41 | the word 7 is not a string | write it",
         "rejected",
     ),
     words(
@@ -682,11 +701,11 @@ TAGGED = [  # words and their tags
         "rejected",
         group="name",
     ),
-    tsv("a table with a header", "text\tlabel\n" + sentences(), "@:1 | names columns | Remove it"),
+    tsv("a table with a header", "text\tlabel\n" + sentences(), "@:1 | is a header | Remove the line"),
     tsv(
         "a table of texts",
         "A sentence on mice.\tpositive class\n" * 9,
-        "@:1 | the tag is 'positive class', which has a space in it | another kind",
+        "@:1 | the tag is 'positive class', which contains a space | another kind",
     ),
     words(
         "words without tags",
@@ -724,8 +743,8 @@ TAGGED = [  # words and their tags
     tsv(
         "accuracy of tagged words", sentences(), "metric='accuracy' | kind 'tokens' | word_accuracy", metric="accuracy"
     ),
-    tsv("pairs of tagged words", sentences(), "pair='other' | kind 'tokens' | Leave it out", pair="other"),
-    tsv("a long line of words", sentences("p" * (3 << 20) + "\tO\n"), "@:121 | without a line end | Break the line up"),
+    tsv("pairs of tagged words", sentences(), "pair='other' | kind 'tokens' | Remove it", pair="other"),
+    tsv("a long line of words", sentences("p" * (3 << 20) + "\tO\n"), "@:121 | without a line end | Split the line"),
     words(
         "a bomb of words",
         "a.tsv.gz",
@@ -768,8 +787,8 @@ CORPORA = [  # raw text
         raw(),
         "corpus | no file below it ends in .txt | another folder",
     ),
-    corpus("an unknown ending of a corpus", "a.doc", "a", "@ | none of .txt | convert"),
-    corpus("an empty corpus", "a.txt", "", "@ | holds no document | another"),
+    corpus("an unknown ending of a corpus", "a.doc", "a", "@ | one of .txt | convert"),
+    corpus("an empty corpus", "a.txt", "", "@ | contains no document | another"),
     Case(
         "a folder that links to itself",
         {"corpus/loop": lambda p: p.symlink_to(p.parent)},
@@ -783,14 +802,14 @@ CORPORA = [  # raw text
         "a.txt:2 | byte 4 | 0xe9 | iconv -f",
     ),
     Case("UTF-16 in a corpus", {"corpus/a.txt": "one\n".encode("utf-16")}, raw(), "a.txt | UTF-16LE | iconv -f"),
-    corpus("a document without end", "a.txt", "a" * (3 << 20), "@:1 | 1,048,576 | Break"),
+    corpus("a document without end", "a.txt", "a" * (3 << 20), "@:1 | 1,048,576 | Split"),
     corpus("a block without end", "a.txt", "abc\n" * (1 << 19), "@:1 | 1,048,576 | separated=line", separated="blank"),
     corpus("a bomb in a corpus", "a.txt.gz", gzip.compress(HEAVY), "@ | bomb | unpack it yourself"),
     corpus(
         "a cut off corpus",
         "a.txt.gz",
         gzip.compress(os.urandom(500).hex().encode())[:-9],
-        "@ | cut off | Fetch it again",
+        "@ | truncated | Fetch it again",
     ),
     Case(
         "a pickle among texts",
@@ -832,13 +851,13 @@ CORPORA = [  # raw text
         "a billion laughs",
         "a.xml",
         article(TITLED.format("&j;"), before=LAUGHS),
-        "@:1 | entity 'a' | unfold | take the declaration out",
+        "@:1 | entity 'a' | expand | remove the declaration",
     ),
     corpus(
         "an entity that is a file",
         "a.xml",
         article(TITLED.format("&file;"), before=OUTSIDE),
-        "@:1 | entity 'file' | take the declaration out",
+        "@:1 | entity 'file' | remove the declaration",
     ),
     corpus(
         "an unknown entity",
@@ -859,14 +878,14 @@ CORPORA = [  # raw text
         "@:1 | cannot be decoded | UTF-8",
     ),
     corpus("a cut off XML", "a.xml", article(TITLED.format("A"))[:-60], "@:1 | not well-formed | Fetch"),
-    corpus("XML of something else", "a.xml", "<set><item/></set>", "@ | no PubmedArticle | 'set' | convert"),
-    corpus("XML without bottom", "a.xml", "<a>" * 1000, "@:1 | elements within each other | no file of this kind"),
+    corpus("XML of something else", "a.xml", "<set><item/></set>", "@ | no PubmedArticle | 'set' | Convert"),
+    corpus("XML without bottom", "a.xml", "<a>" * 1000, "@:1 | elements | no valid file"),
     corpus("a tag without end", "a.xml", "<a " + "b" * (3 << 20), "@:1 | 1,048,576 bytes | Fetch"),
     corpus(
         "an article without end",
         "a.xml",
         article(TITLED.format("<i>a</i>" * 99 + "a" * (1 << 20))),
-        "@:1 | 1,048,576 characters | Leave it out",
+        "@:1 | 1,048,576 characters | Remove it",
     ),
     corpus(
         "an article without text",
@@ -885,7 +904,7 @@ CORPORA = [  # raw text
         "a dataset of files elsewhere",
         saved(listed="../data-0.arrow"),
         raw(),
-        "state.json | '../data-0.arrow' | Save the dataset anew",
+        "state.json | '../data-0.arrow' | Save the dataset again",
     ),
     Case(
         "a dataset that lacks a file",
@@ -897,15 +916,15 @@ CORPORA = [  # raw text
         "a dataset of chosen rows",
         saved(indices=[{"filename": "a"}]),
         raw(),
-        "corpus | not written out | flatten_indices()",
+        "corpus | without its data | flatten_indices()",
     ),
     Case(
         "a dataset with a broken state",
         {**saved(), "corpus/state.json": "[1]"},
         raw(),
-        "state.json | save_to_disk | anew",
+        "state.json | save_to_disk | again",
     ),
-    Case("a dataset damaged", {**saved(), "corpus/data-0.arrow": bytes(99)}, raw(), "data-0.arrow | damaged | anew"),
+    Case("a dataset damaged", {**saved(), "corpus/data-0.arrow": bytes(99)}, raw(), "data-0.arrow | damaged | again"),
 ]
 
 KEPT = [  # what only looks bad, or would do harm elsewhere: it is read as it stands

@@ -51,7 +51,7 @@ def test_what_the_command_refuses_is_refused_at_once_with_its_own_status(cluster
         on_ray.launch([*command(inputs, tmp_path / "out", 3), "plan.stepz=1"], processes=2, cluster=cluster)
     assert refused.value.status == 2
     said = capfd.readouterr().err
-    assert "started anew" not in said, said
+    assert "started again" not in said, said
 
 
 @pytest.mark.slow
@@ -72,12 +72,12 @@ def test_two_processes_of_which_one_dies_meanwhile_give_the_losses_of_one(cluste
     threading.Thread(target=kill_one, daemon=True).start()
     on_ray.launch(command(inputs, tmp_path / "two", 60), processes=2, cluster=cluster)
     assert len(killed) == 1
-    assert "all are started anew, 3 more times at most" in capfd.readouterr().err
+    assert "all are started again, 3 more times at most" in capfd.readouterr().err
     assert losses(tmp_path / "two") == pytest.approx(losses(tmp_path / "one"), abs=1e-3)
 
 
 def test_a_cluster_without_room_and_commands_without_sense_are_told(cluster):
-    with pytest.raises(ValueError, match=r"the cluster has 2 CPU, but 9 are asked for\. Lower --workers"):
+    with pytest.raises(ValueError, match=r"the cluster has 2 CPU, but the command needs 9\. Lower --workers"):
         on_ray.launch(["adapt"], processes=9, cluster=cluster)
     for arguments in (["--workers", "2"], ["--workers", "0", "adapt"]):
         with pytest.raises(SystemExit):

@@ -135,14 +135,14 @@ def test_a_race_takes_an_hour_by_default_and_says_so(run, base, toy_inputs, tmp_
     status, said = run(*command, *settings)
     assert status == 0, said
     assert said.count("Budget: 1h, the default; --budget none removes the limit.") == 1
-    assert "By forecast 2 rounds fit into 1h." in " ".join(said.split())
+    assert "2 rounds should fit into 1h." in " ".join(said.split())
     for budget in (["--budget", "none"], ["--probe-only"]):
         status, said = run(*command, *settings, *budget)
         assert status == 0, said
         assert "1h" not in said
     status, said = run(*command, *settings, "--folds", "2")
     assert status == 0, said
-    assert "Budget: no limit, because cross-validation takes no budget." in said
+    assert "Budget: no limit, because cross-validation does not support budgets." in said
 
 
 @pytest.mark.filterwarnings("ignore:.*:DeprecationWarning")  # TensorBoard's
@@ -170,7 +170,7 @@ def test_adapt_writes_a_checkpoint_and_does_nothing_twice(run, base, toy_inputs,
     assert weights.stat().st_mtime_ns == before
     status, said = run(*command, "plan.batch=8", "max_tokens=16", "--out", "adapted")
     assert status == 2
-    assert "adapted holds a run with other settings or inputs: plan.batch was 4, now 8. Choose another" in said
+    assert "adapted contains a run with other settings or inputs: plan.batch was 4, now 8. Choose another" in said
 
 
 def test_adapt_takes_a_recipe_file_that_the_command_line_overrides(run, toy_inputs, tmp_path):

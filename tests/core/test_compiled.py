@@ -21,4 +21,4 @@ def test_a_cache_that_others_can_write_is_not_read(mode, above, tmp_path, monkey
     place.parent.chmod(above)
     again, used = compile_one(), mode == above
     assert (again.stats.cache_path is not None) == used
-    assert ("others can write this folder" in caplog.text) == (not used)
+    assert ("others can write to this folder" in caplog.text) == (not used)

@@ -55,16 +55,16 @@ def test_messages_of_several_modules_are_worded_for_the_door(tmp_path: Path) -> 
     line = messages()
     with python_call():
         python = messages()
-    assert line[0] == "--workers are processes of this machine, --cluster has others. Leave one out"
-    assert python[0] == "workers are processes of this machine, cluster has others. Leave one out"
+    assert line[0] == "--workers starts processes on this machine, --cluster on a cluster. Remove one of them"
+    assert python[0] == "workers starts processes on this machine, cluster on a cluster. Remove one of them"
     assert line[1].endswith("Rename it, such as --checkpoint ours=models/ours")
     assert python[1].endswith("Rename it, such as checkpoints={'ours': 'models/ours'}")
     assert re.search(r"Set --max-tokens \d+$", line[2])
     assert re.search(r"Set max_tokens=\d+$", python[2])
-    assert line[3].endswith("make them one with --fold-labels, or correct the file")
-    assert python[3].endswith("make them one with fold_labels=True, or correct the file")
-    assert line[4].startswith("--keep id: state --id id instead")
-    assert python[4].startswith('keep="id": state id="id" instead')
-    assert "leave --dev out: dev is then split off train. With few rows, race --folds 5, without --budget" in line[5]
-    assert "leave dev out: dev is then split off train. With few rows, race folds=5, without budget" in python[5]
+    assert line[3].endswith("unify them with --fold-labels, or correct the file")
+    assert python[3].endswith("unify them with fold_labels=True, or correct the file")
+    assert line[4].startswith("--keep id: use --id id instead")
+    assert python[4].startswith('keep="id": use id="id" instead')
+    assert "remove --dev to split dev off train. With few rows, use race --folds 5 without --budget" in line[5]
+    assert "remove dev to split dev off train. With few rows, use race folds=5 without budget" in python[5]
     assert not [text for text in python if "--" in text]

@@ -41,12 +41,12 @@ def test_ray_that_is_not_installed_is_named(monkeypatch):
 def test_an_address_where_nobody_answers_is_named_at_once():
     pytest.importorskip("ray", reason="Ray is not installed: pip install 'acclimate[ray]'")
     with (
-        pytest.raises(ValueError, match=r"no Ray cluster answers at '127\.0\.0\.1:1'.*Start one"),
+        pytest.raises(ValueError, match=r"no Ray cluster responds at '127\.0\.0\.1:1'.*Start one"),
         workers("127.0.0.1:1"),
     ):
         pass
     for address in ("local", "host:", ":6379"):
-        with pytest.raises(ValueError, match="is no address"), workers(address):
+        with pytest.raises(ValueError, match="is not an address"), workers(address):
             pass
 
 

@@ -43,8 +43,8 @@ def test_a_process_alone_is_the_first_whatever_rank_the_environment_states(world
 @pytest.mark.parametrize(
     ("environment", "said"),
     [
-        ({"WORLD_SIZE": "two"}, "WORLD_SIZE=two in the environment is no number"),
-        ({"WORLD_SIZE": "0"}, "WORLD_SIZE=0 in the environment is no number"),
+        ({"WORLD_SIZE": "two"}, "WORLD_SIZE=two in the environment is not a whole number"),
+        ({"WORLD_SIZE": "0"}, "WORLD_SIZE=0 in the environment is not a whole number"),
         ({"WORLD_SIZE": "2", "RANK": "-1", "MASTER_ADDR": "a", "MASTER_PORT": "1", "LOCAL_RANK": "0"}, "RANK=-1"),
         (
             {"WORLD_SIZE": "2"},
@@ -72,7 +72,7 @@ def test_more_processes_than_gpus_are_refused_and_a_cpu_that_is_asked_for_is_tak
     told = {"WORLD_SIZE": "2", "RANK": "1", "LOCAL_RANK": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
     for name, value in told.items():
         monkeypatch.setenv(name, value)
-    with pytest.raises(ValueError, match="process 2 of this machine has no GPU of its own: PyTorch finds 1"):
+    with pytest.raises(ValueError, match="process 2 of this machine has no GPU: PyTorch finds 1"):
         ranks.start()
 
 
@@ -117,9 +117,7 @@ def test_processes_with_different_settings_are_refused_with_the_difference(tmp_p
 
     said = _in_two(tmp_path, differ)
     assert said[0] == said[1]
-    assert said[0].startswith(
-        "the run: the processes do not state the same: plan.steps is 10 in rank 0, but 11 in rank 1"
-    )
+    assert said[0].startswith("the run: the processes differ: plan.steps is 10 in rank 0, but 11 in rank 1")
 
 
 def test_a_rank_that_does_not_answer_is_named_and_the_first_may_work_for_long(tmp_path, monkeypatch):
@@ -130,7 +128,7 @@ def test_a_rank_that_does_not_answer_is_named_and_the_first_may_work_for_long(tm
         return ranks.total([1.0]) if number == 0 else time.sleep(2.5)
 
     said = _in_two(tmp_path, wait)[0]
-    assert said.startswith("Process 0 of 2 got no answer from process 1."), said
+    assert said.startswith("Process 0 of 2 received no answer from process 1."), said
 
 
 def _stopped_or_waiting(place: Path, port: str, lost: int, how: signal.Signals, number: int) -> None:
@@ -158,7 +156,7 @@ def test_a_rank_that_is_lost_outside_a_step_is_named_by_the_other_also_if_it_kee
     both[other].join(60)
     both[lost].kill()
     assert both[other].exitcode == 2
-    said = f"acclimate: Process {other} of 2 got no answer from process {lost}. End"
+    said = f"acclimate: Process {other} of 2 received no answer from process {lost}. Stop"
     assert (tmp_path / f"{other}.txt").read_text().startswith(said)
 
 
@@ -167,7 +165,7 @@ def test_a_rank_that_is_lost_while_they_start_is_no_traceback(monkeypatch):
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("MASTER_PORT", str(_free_port()))  # where nobody listens
     monkeypatch.setenv("ACCLIMATE_STEP_SECONDS", "1")
-    with pytest.raises(ValueError, match="process 1 of 2 lost another one while all of them started"):
+    with pytest.raises(ValueError, match="process 1 of 2 lost another process at start-up"):
         ranks.start()
 
 

@@ -88,10 +88,10 @@ def test_an_integer_is_taken_for_a_float_and_not_the_other_way_round():
         ("lower=1", r"lower = 1 is int, but must be bool"),
         ("plan.steps=true", r"plan\.steps = True is bool, but must be int"),
         ("plan.rate=5e-5x", r"plan\.rate = '5e-5x' is str, but must be float"),
-        ("plan.rate=nan", r"plan\.rate = nan is no finite number"),
-        ("plan.rate=inf", r"plan\.rate = inf is no finite number"),
+        ("plan.rate=nan", r"plan\.rate = nan is not a finite number"),
+        ("plan.rate=inf", r"plan\.rate = inf is not a finite number"),
         ("plan=3", r"plan = 3 is int, but must be Inner"),
-        ("names=b", r"names = 'b' is no list\. Write it as 'names=\[\.\.\.\]'"),
+        ("names=b", r"names = 'b' is not a list\. Write it as 'names=\[\.\.\.\]'"),
         ("steps", r"'steps' is not of the form key=value"),
         ("zzz=1", r"unknown setting 'zzz'\. Known: corpus, choose, lower, dropout, names, plan"),
     ],
@@ -115,7 +115,7 @@ def test_each_range_that_a_recipe_states_is_checked_when_one_is_made(name):
         }
         for number in beyond - {None, allowed.also}:
             value = (number,) if isinstance(getattr(kind(), key), tuple) else number
-            said = f" is out of range| is no finite number|: {allowed.why}"
+            said = f" is out of range| is not a finite number|: {allowed.why}"
             with pytest.raises(ValueError, match=rf"{key} = \S+({said})"):
                 kind(**{key: value})
 
@@ -142,7 +142,7 @@ def test_toml_reads_back_the_same_recipe(name, tmp_path):
 
 
 def test_a_recipe_of_a_method_names_the_method_and_an_error_of_a_group_the_group():
-    with pytest.raises(ValueError, match=r"tapter/bioasq: this recipe is one of `acclimate adapt tapter`"):
+    with pytest.raises(ValueError, match=r"tapter/bioasq: this recipe is for `acclimate adapt tapter`"):
         settings.from_toml(RaceRecipe, Path("tapter/bioasq"))
     with pytest.raises(ValueError, match=r"settings of tapt: epochs = \d+ and plan\.steps = 30 both set the length"):
         settings.override(for_model(), ["tapt.plan.steps=30"])
@@ -165,7 +165,7 @@ def test_keywords_are_settings_with_two_underscores_or_dots_or_as_groups():
     stated = {"plan__rate": 1, "plan": {"steps": 2}, "plan.batch": 3, "seeds": 4}
     assert settings.nested(stated) == {"plan": {"rate": 1, "steps": 2, "batch": 3}, "seeds": 4}
     assert settings.assignments_of(settings.nested({"a__b": "x", "c": [1, 2]})) == ['a.b="x"', "c=[1, 2]"]
-    with pytest.raises(ValueError, match="'plan' is stated as 1 too"):
+    with pytest.raises(ValueError, match="'plan' is also given as 1"):
         settings.nested({"plan": 1, "plan__rate": 2})
 
 
@@ -173,7 +173,7 @@ def test_keywords_are_settings_with_two_underscores_or_dots_or_as_groups():
     ("content", "said"),
     [
         (b'steps = 1\nname = "\xff"', r"own\.toml:2: not UTF-8 .*Save the file in UTF-8"),
-        (b"steps = " + b"[" * 20_000, r"own\.toml: nested too deeply for settings"),
+        (b"steps = " + b"[" * 20_000, r"own\.toml: nested too deeply"),
         (b"steps = " + b"1" * 5000, r"own\.toml: not valid TOML: Exceeds the limit"),
         (b"steps = 10000000000000000000000", r"own\.toml: steps = 10+ is out of range: at most 1,000,000,000,000,000"),
     ],
@@ -195,5 +195,5 @@ def test_a_value_that_no_setting_can_have_is_refused_by_name(value):
 @pytest.mark.parametrize("stated", ["abc", "-1", "nan", "inf"])
 def test_a_number_of_the_environment_is_named(stated, monkeypatch):
     monkeypatch.setenv("ACCLIMATE_SAVE_SECONDS", stated)
-    with pytest.raises(ValueError, match=f"ACCLIMATE_SAVE_SECONDS={stated} in the environment is no number"):
+    with pytest.raises(ValueError, match=f"ACCLIMATE_SAVE_SECONDS={stated} in the environment is not a number"):
         settings.from_environment("ACCLIMATE_SAVE_SECONDS", 30.0)

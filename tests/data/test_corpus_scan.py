@@ -86,7 +86,7 @@ def test_documents_of_which_nothing_can_be_made_are_told_by_reason(tmp_path, sea
     found = scanned(tmp_path / "texts.jsonl", sealed)
     assert (found.facts.documents, found.facts.rejected) == (9, 2)
     assert [finding.level for finding in found.findings] == ["note", "note"]
-    assert "1 document of the domain corpus left out" in found.findings[0].what
+    assert "1 document of the domain corpus not read" in found.findings[0].what
     assert "texts.jsonl:5" in found.findings[0].what
 
 
@@ -102,7 +102,7 @@ def test_what_cannot_be_read_is_an_error_and_what_came_before_is_counted(tmp_pat
     assert "texts.txt.gz" in finding.what
 
 
-@pytest.mark.parametrize(("content", "said"), [("\n\n", "holds no"), (None, "The domain corpus cannot be read")])
+@pytest.mark.parametrize(("content", "said"), [("\n\n", "contains no"), (None, "The domain corpus cannot be read")])
 def test_nothing_to_read_is_an_error(tmp_path, sealed, content, said):
     if content is not None:
         (tmp_path / "texts.txt").write_text(content)

@@ -79,7 +79,7 @@ def test_the_page_shows_every_part(whole):
         "test in train",
         "nearly the same",
         "another 文本",
-        "no leak",
+        "not a leak",
         "with different labels",
     ):
         assert shown in page, shown
@@ -99,7 +99,7 @@ def test_the_page_is_the_same_every_time_and_leaves_out_what_is_empty(whole):
         whole, corpora=(), leaks=(), copies=(), pieces=(), lengths=None, quantiles={}, findings=(), label_counts={}
     )
     page = little.as_text(details=True)
-    assert "Nothing is wrong with these files." in page
+    assert "No problems were found in these files." in page
     for title in ("Corpora", "Lengths", "Numbers", "Labels", "elsewhere", "more than once", "pieces"):
         assert title not in page
 
@@ -135,4 +135,4 @@ def test_the_page_says_what_the_table_of_tagged_words_counts():
     )
     page = " ".join(found.as_text(details=True).split())
     assert "11 tags" in page
-    assert "Sentences with entities of a type; one sentence may count in several lines." in page
+    assert "Sentences with entities of a type. A sentence may count in several lines." in page

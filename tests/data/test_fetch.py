@@ -117,7 +117,7 @@ def test_a_part_that_is_all_of_it_is_only_checked(server, tmp_path, size):
 
 def test_another_file_is_refused_and_what_arrived_removed(server, tmp_path):
     (tmp_path / "train.tsv.part").write_bytes(b"x" * 100)
-    with pytest.raises(ValueError, match=r"its SHA-256 is .*What arrived was removed"):
+    with pytest.raises(ValueError, match=r"its SHA-256 is .*The download was removed"):
         download_here(tmp_path / "train.tsv", listed(f"{server}/file"))
     assert list(tmp_path.iterdir()) == []
 
@@ -126,22 +126,24 @@ def test_another_file_is_refused_and_what_arrived_removed(server, tmp_path):
 def test_more_than_it_may_be_is_not_written_down(server, tmp_path, monkeypatch, size, limit):
     if limit:
         monkeypatch.setattr(fetching, "LARGEST", limit)
-    with pytest.raises(ValueError, match="is more than the 1,000 bytes that it may be"):
+    with pytest.raises(ValueError, match="exceeds the limit of 1,000 bytes"):
         download_here(tmp_path / "train.tsv", listed(f"{server}/endless", size=size))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_only_addresses_of_the_scheme_are_asked(server, tmp_path):
-    with pytest.raises(ValueError, match=r"is not fetched, for its address does not begin with https://"):
+    with pytest.raises(ValueError, match=r"not fetched, because its address does not begin with https://"):
         download_to(tmp_path / "train.tsv", listed(f"{server}/file"))
-    with pytest.raises(ValueError, match=r"ftp://127\.0\.0\.1/file: is not fetched"):
+    with pytest.raises(ValueError, match=r"ftp://127\.0\.0\.1/file: not fetched"):
         download_here(tmp_path / "train.tsv", listed(f"{server}/elsewhere"))
     assert [path for path, _ in Files.asked] == ["/elsewhere"]
 
 
 def test_a_file_that_cannot_be_had_does_not_keep_the_others_away(server, tmp_path):
     absent = replace(listed(f"{server}/absent"), path="dev.tsv")
-    with pytest.raises(ValueError, match=r"(?s)dev\.tsv: cannot be fetched .*Not Found.*1 of 2 files are not there"):
+    with pytest.raises(
+        ValueError, match=r"(?s)dev\.tsv: cannot be fetched .*Not Found.*1 of 2 files are missing\. Give"
+    ):
         fetch([dataset(absent, listed(f"{server}/file"))], tmp_path, schemes=("http",))
     assert (tmp_path / "toy" / "train.tsv").read_bytes() == CONTENT
 
@@ -151,7 +153,7 @@ def test_a_server_that_cannot_be_reached_is_asked_once(server, tmp_path):
     with pytest.raises(ValueError, match="refused") as caught:
         fetch([dataset(*gone, listed(f"{server}/file"))], tmp_path, schemes=("http",))
     assert str(caught.value).count("cannot be fetched") == 1
-    assert str(caught.value).endswith("2 of 3 files are not there; the same command goes on.")
+    assert str(caught.value).endswith("2 of 3 files are missing. Give the same command again to continue.")
     assert (tmp_path / "toy" / "train.tsv").exists()
 
 
@@ -161,9 +163,9 @@ def test_what_is_there_is_checked_and_kept(server, tmp_path):
     packed.write_bytes(gzip.compress(CONTENT))
     done = fetch([dataset(listed(f"{server}/file"))], tmp_path, schemes=("http",))
     assert (done.new, done.present, Files.asked) == ((), ("toy/train.tsv",), [])
-    assert done.as_text().splitlines()[-1] == "Toy: not there: dev.tsv, test.tsv. Ask its authors."
+    assert done.as_text().splitlines()[-1] == "Toy: missing: dev.tsv, test.tsv. Ask its authors."
     packed.write_bytes(gzip.compress(CONTENT[:-1]))
-    with pytest.raises(ValueError, match=r"train\.tsv\.gz: has 0*[\d,]+ bytes, where what was published has"):
+    with pytest.raises(ValueError, match=r"train\.tsv\.gz: has 0*[\d,]+ bytes, but the published file has"):
         fetch([dataset(listed(f"{server}/file"))], tmp_path, schemes=("http",))
 
 
@@ -228,7 +230,7 @@ def test_a_copy_of_another_file_or_of_nothing_is_refused(tmp_path):
     with pytest.raises(ValueError, match="there is no such folder"):
         copy([toy], source, tmp_path / "to")
     source.mkdir()
-    with pytest.raises(ValueError, match="holds none of the files; its folders must be toy"):
+    with pytest.raises(ValueError, match=r"contains none of the files\. Its folders must be toy"):
         copy([toy], source, tmp_path / "to")
     (source / "toy").mkdir()
     (source / "toy" / "train.tsv").write_bytes(CONTENT[::-1])

@@ -61,7 +61,10 @@ def test_every_row_is_tested_once_a_repeat_by_models_that_did_not_see_it(of_one_
     assert sorted(tested[0]) == sorted(tested[1]) == sorted(texts)
     first, again = ([row.id for row in materials.folds[at].task.examples("test")] for at in (0, 3))
     assert first != again
-    assert "The 30 labelled rows were divided into 3 folds, 2 times anew, stratified by label" in materials.notes[-1]
+    assert (
+        "The 30 labelled rows were divided into 3 folds, 2 times independently, stratified by label"
+        in materials.notes[-1]
+    )
 
 
 def test_no_labelled_text_is_left_in_the_domain(of_one_file: tuple[Path, Materials]) -> None:
@@ -87,11 +90,11 @@ def test_a_given_test_set_stays_out_of_the_folds_and_sealed(tmp_path: Path) -> N
 
 def test_a_class_with_fewer_rows_than_folds_is_noted_and_one_with_in_one_group_refused(tmp_path: Path) -> None:
     train = written(tmp_path, "train.jsonl", ["a", "b"] * 12 + ["rare", "rare"])
-    assert "Fewer rows than folds have 'rare' (2)" in folded(tmp_path, LabelledFiles(train)).notes[-1]
+    assert ": fewer rows than folds, so some folds do" in folded(tmp_path, LabelledFiles(train)).notes[-1]
     groups = [f"author {at}" for at in range(24)] + ["the same"] * 2
     alone = written(tmp_path, "alone.jsonl", ["a", "b"] * 12 + ["alone", "alone"], by=groups)
     (tmp_path / "alone").mkdir()
-    with pytest.raises(ValueError, match="all rows with the label 'alone' fall into one fold"):
+    with pytest.raises(ValueError, match="all rows with the label 'alone' are in one fold"):
         folded(tmp_path / "alone", LabelledFiles(alone, group="by"))
 
 

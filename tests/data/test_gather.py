@@ -49,7 +49,7 @@ def test_the_domain_is_parted_into_what_adapts_and_what_measures(inputs, tmp_pat
     assert sorted(adapting + heldout) == sorted(domain.read_text().splitlines())
     assert not set(adapting) & set(heldout)
     assert 0 < len(heldout) < 3 * len(adapting) / HELD_OUT
-    assert f"{len(adapting):,} adapt, {len(heldout):,} measure the loss" in " ".join(materials.notes)
+    assert f"{len(adapting):,} for adaptation, {len(heldout):,} to measure the loss" in " ".join(materials.notes)
 
 
 def test_copies_fall_on_one_side_whatever_their_case_and_spaces(inputs, tmp_path):
@@ -97,7 +97,7 @@ def test_the_general_text_is_parted_into_what_is_used_and_what_measures_forgetti
     assert sorted(set(lines)) == sorted({*used, *measuring} - set(known))
     assert not set(used) & set(measuring)
     assert not set(known) & set(measuring), "TAPT trains on these"
-    assert f"{len(used):,} are used, {len(measuring):,} measure forgetting" in " ".join(materials.notes)
+    assert f"{len(used):,} for training, {len(measuring):,} to measure forgetting" in " ".join(materials.notes)
 
 
 def test_of_much_general_text_a_smaller_share_measures_and_none_of_it_adapts_as_domain_text(
@@ -199,13 +199,13 @@ def test_other_labelled_data_in_the_same_run_is_refused(inputs, tmp_path):
     made(tmp_path / "run", inputs)
     rows = train.read_text().splitlines(keepends=True)
     train.write_text("".join(rows[:-3]))
-    with pytest.raises(ValueError, match=r"holds other data than .* Choose another --out"):
+    with pytest.raises(ValueError, match=r"has other data than .* Choose another --out"):
         made(tmp_path / "run", inputs)
 
 
 def test_neither_a_model_nor_general_text_is_refused(inputs, tmp_path):
     labelled, raw = toys.files_in(inputs)
-    with pytest.raises(ValueError, match="on general text, and there is none"):
+    with pytest.raises(ValueError, match=", but there is no general text"):
         toys.gathered(Inputs(tmp_path / "run", labelled, replace(raw, general=None)))
 
 
@@ -228,7 +228,7 @@ def test_a_lost_note_of_what_raw_text_left_out_is_written_again_and_the_corpus_s
     made = corpus_at(tmp_path / "raw.jsonl", tmp_path)
     (made.path / "tokens").mkdir()
     said = note_on(made)
-    assert said.startswith("1 of 2 documents of the raw text were left out")
+    assert said.startswith("1 of 2 documents of the raw text were not read")
     made.path.with_name(f"{made.path.name}.rejected.json").unlink()
     assert note_on(made) == ""
     assert note_on(corpus_at(tmp_path / "raw.jsonl", tmp_path)) == said
@@ -252,7 +252,7 @@ def test_documents_that_hold_a_test_text_adapt_nobody_and_are_counted(inputs, tm
     materials = made(tmp_path / "run", inputs)
     kept = [*texts(materials.domain), *texts(materials.heldout)]
     assert not set(planted) & set(kept)
-    assert "2 that hold a dev or test text were left out" in " ".join(materials.notes)
+    assert "2 that contain a dev or test text were removed" in " ".join(materials.notes)
 
 
 def test_documents_are_left_out_by_their_place_where_ids_repeat(inputs, tmp_path):
@@ -266,8 +266,8 @@ def test_documents_are_left_out_by_their_place_where_ids_repeat(inputs, tmp_path
     materials = made(tmp_path / "run", inputs, domain=inputs / "domain")
     assert sorted([*texts(materials.domain), *texts(materials.heldout)]) == sorted(lines)
     [note] = [note for note in materials.notes if "adapt," in note]
-    assert note.startswith(f"Of the domain's 202 documents {len(materials.domain):,} adapt")
-    assert note.endswith("1 that hold a dev or test text were left out, and 1 without text.")
+    assert note.startswith(f"The domain's text has 202 documents: {len(materials.domain):,} for adaptation")
+    assert note.endswith("1 that contain a dev or test text were removed, and 1 without text.")
 
 
 def test_a_corpus_made_by_write_corpus_gives_the_same_as_its_text(inputs, tmp_path):
@@ -296,7 +296,7 @@ def test_a_corpus_of_which_every_document_is_left_out_is_an_error_that_says_why(
     rows = [json.loads(line)["text"] for line in (inputs / "test.jsonl").read_text().splitlines()]
     (inputs / f"{name}.txt").write_text("\n".join([*rows[:3], "   "]) + "\n")
     expected = (
-        rf"{name}\.txt: nothing of the {name} corpus is left to train on: of 4 documents 3 hold a dev or test text"
+        rf"{name}\.txt: no text of the {name} corpus remains for training: of 4 documents 3 hold a dev or test text"
     )
     with pytest.raises(ValueError, match=rf"{expected}, 1 hold no text\. Add {name} text"):
         made(tmp_path / "run", inputs)
@@ -320,7 +320,7 @@ def test_leaked_rows_are_dropped_on_request_only(inputs, tmp_path):
     assert (kept.examination.dropped, dropped.examination.dropped) == (False, True)
     written = Examination.from_json(read_json(tmp_path / "dropped" / "examination.json"))
     assert written == dropped.examination
-    assert "4 rows of train held a test text, exactly or nearly, and were taken out." in written.as_text()
+    assert "4 rows of train contained a test text, exactly or nearly, and were removed." in written.as_text()
 
 
 def test_of_several_processes_the_first_examines_and_the_others_are_told(inputs, tmp_path, monkeypatch):
@@ -340,7 +340,8 @@ def test_a_model_that_learnt_another_split_of_the_task_is_warned_of(inputs, tmp_
     def warned(sources: dict[str, str]) -> bool:
         (model / "provenance.json").write_text(json.dumps({"sources": sources}))
         findings = check_sources(str(model), first.task.hashes)
-        return any(found.level == "warning" and "has learnt a task of this name" in found.what for found in findings)
+        warning = "was trained before on a task of this name"
+        return any(found.level == "warning" and warning in found.what for found in findings)
 
     now = {name: first.task.hashes[name] for name in ("about", "train")}
     assert not warned(now)

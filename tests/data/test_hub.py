@@ -221,7 +221,7 @@ def test_config_split_and_revision_can_be_named(online):
 def test_a_test_set_without_labels_is_left_out_and_reported(online):
     read = read_files(labelled_files("films/glue:sst2", STATED))
     assert read.divided == ("test",)
-    assert read.notes[0].endswith("the labels of test are withheld, so the split was left out.")
+    assert read.notes[0].endswith("the labels of test are withheld, so the split was not read.")
 
 
 def test_the_hubs_own_parquet_files_stand_in(online):
@@ -252,12 +252,12 @@ def test_that_the_hub_converted_the_beginning_only_is_noted(online, monkeypatch)
     made = {"default/partial-train/0000.parquet": table(60)}
     monkeypatch.setitem(CONVERTED, "films/converted", ("f" * 40, made))
     [note, *_] = read_files(labelled_files("films/converted", STATED)).notes
-    assert note == "films/converted: of train the hub has converted the beginning only; only that was read."
+    assert note == "films/converted: the hub has converted only the beginning of train, so only that was read."
 
 
 @pytest.mark.parametrize(
     ("changed", "said"),
-    [({"sha": "main"}, "the hub names the commit 'main'"), ({"files": {"../a.parquet": b""}}, "leads out of its rep")],
+    [({"sha": "main"}, "the hub names the commit 'main'"), ({"files": {"../a.parquet": b""}}, "outside its rep")],
 )
 def test_an_untrue_answer_of_the_hub_is_refused(online, monkeypatch, changed, said):
     monkeypatch.setitem(REPOSITORIES, "films/reviews", {**REPOSITORIES["films/reviews"], **changed})
@@ -298,19 +298,19 @@ def test_tlms_released_tasks_and_retrieved_texts_are_read_by_name(online):
 @pytest.mark.parametrize(
     ("name", "choice", "said"),
     [
-        ("films/nothing", {}, "films/nothing: there is no such file here, and no such dataset on the hub"),
-        ("films/gated", {}, "films/gated: its owner shares it with those who accept the terms"),
+        ("films/nothing", {}, "films/nothing: there is no such file here, and the hub has no such dataset"),
+        ("films/gated", {}, "films/gated: its owner requires you to accept terms"),
         (
             "films/none",
             {},
-            "films/none: has no Parquet files, nor has the hub converted it. Download it (hf download",
+            "films/none: has no Parquet files, and the hub has not converted it. Download it (hf download",
         ),
         ("films/glue", {}, "films/glue: has the configs sst2, cola. Name one: --config NAME"),
         ("films/glue", {"config": "sst"}, "films/glue: has no config 'sst'; the nearest is 'sst2' of sst2, cola"),
         ("films/reviews", {"split": "trian"}, "has no split 'trian'; the nearest is 'train' of train, test"),
-        ("films/reviews", {"split": "train[:10]"}, "Slices are not read; --rows samples rows"),
+        ("films/reviews", {"split": "train[:10]"}, "Slices are not supported; --rows samples rows"),
         ("films/reviews", {"revision": "v9"}, "films/reviews: has no commit, branch or tag 'v9'"),
-        ("films/glue:cola", {"config": "sst2"}, "states another config than --config sst2"),
+        ("films/glue:cola", {"config": "sst2"}, "names another config than --config sst2"),
     ],
 )
 def test_a_fault_is_one_line_with_the_way_out(online, name, choice, said):
@@ -335,9 +335,7 @@ def test_without_a_network_a_dataset_that_was_read_before_is_read_again(online, 
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
     assert labelled_files("films/reviews", STATED).paths == given.paths
     assert "is read at the commit aaaaaaaaaaaa" in caplog.text
-    with pytest.raises(
-        ValueError, match=r"films/glue: there is no such file here, and the hub is not asked, because HF"
-    ):
+    with pytest.raises(ValueError, match=r"films/glue: there is no such file here, and the hub is not used because HF"):
         labelled_files("films/glue", STATED)
 
 
@@ -390,7 +388,7 @@ def test_predict_reads_a_split_of_the_hub(online, tmp_path, monkeypatch):
     for typed, said in (
         (["films/glue:cola"], "films/glue:cola: has the splits train, validation, test. Name one: --split NAME"),
         (["films/glue:cola", "--split", "tests"], "has no split 'tests'; the nearest is 'test'"),
-        (["films/nothing"], "films/nothing: there is no such file here, and no such dataset on the hub"),
+        (["films/nothing"], "films/nothing: there is no such file here, and the hub has no such dataset"),
     ):
         done = CliRunner().invoke(cli.app, ["predict", "model", *typed])
         assert (done.exit_code, said in " ".join(done.output.split())) == (2, True), done.output

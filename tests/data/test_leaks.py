@@ -259,11 +259,11 @@ def test_copies_that_mark_different_parts_of_one_text_are_told_from_those_with_a
     [finding] = check_copies([overlap])
     assert finding.level == "note"
     assert "all of these with other punctuation" in finding.what
-    assert finding.way_out.startswith("Leave the rows where marks say")
+    assert finding.way_out.startswith("Keep the rows if marks show")
     overlap = copies("train", [*rows, Example("c", marked[0].upper(), "base")])
     assert (overlap.conflicting, overlap.marked) == (1, 0)
     [finding] = check_copies([overlap])
-    assert (finding.level, finding.way_out) == ("warning", "Keep one row of each, with the label that is right.")
+    assert (finding.level, finding.way_out) == ("warning", "Keep one row of each, with the correct label.")
 
 
 def test_removing_takes_out_what_holds_a_test_text_and_says_so():
@@ -293,10 +293,10 @@ def test_after_removal_nothing_advises_it_and_what_was_done_is_said():
     assert (before.dropped, after.dropped) == (False, True)
     assert "--leaks drop" in before.as_text()
     assert "--leaks drop" not in after.as_text()
-    assert "taken out" not in before.as_text()
-    assert [finding.what for finding in after.findings if "taken out" in finding.what] == [
-        "2 rows of train held a test text, exactly or nearly, and were taken out.",
-        "1 row of dev held a test text, exactly or nearly, and was taken out.",
+    assert "removed" not in before.as_text()
+    assert [finding.what for finding in after.findings if "removed" in finding.what] == [
+        "2 rows of train contained a test text, exactly or nearly, and were removed.",
+        "1 row of dev contained a test text, exactly or nearly, and was removed.",
     ]
     assert len(after.findings) == len(before.findings)
     assert after.leaked == before.leaked
@@ -310,9 +310,7 @@ def test_after_removal_the_dev_texts_in_train_are_counted_again():
     given = labelled([*examples("train", 60), *both, replace(dev[2], id="dev alone")], dev, test)
     before = examine(given)
     after = note_removal(before, removed(given, before))
-    told = [
-        [each.what for each in overlap.findings if "choices made by dev" in each.what] for overlap in (before, after)
-    ]
+    told = [[each.what for each in overlap.findings if "choices on dev" in each.what] for overlap in (before, after)]
     assert [text[0].partition(" (")[0] for text in told] == ["3 of the 20 dev texts", "1 of the 20 dev texts"]
 
 
@@ -327,12 +325,12 @@ def test_where_the_split_put_near_copies_on_both_sides_the_doctor_names_group():
 def test_removing_refuses_to_lose_a_class():
     test = [*examples("test", 20), Example("rare test", text("rare"), "salt")]
     given = labelled([*examples("train", 60), replace(test[-1], id="rare train")], examples("dev", 20), test)
-    with pytest.raises(ValueError, match="no training example bears 'salt'"):
+    with pytest.raises(ValueError, match="no training example has the label 'salt'"):
         removed(given, examine(given))
 
 
 def test_removing_refuses_to_empty_a_split():
     rows = examples("test", 20)
     given = labelled(examples("train", 60), [replace(row, id=f"copy of {row.id}") for row in rows], rows)
-    with pytest.raises(ValueError, match="every row of dev holds a test text"):
+    with pytest.raises(ValueError, match="every row of dev contains a test text"):
         removed(given, examine(given))

@@ -137,11 +137,11 @@ def test_what_lengths_mean():
         measured = Lengths("tokens", 9, 50, 90, 99, values.pop("limit", 64), values.pop("reads", 512), **values)
         return [(each.level, each.way_out) for each in lengths.findings(measured, [])]
 
-    assert said() == [("warning", "--max-tokens 96 reads more of them, and takes longer.")]
+    assert said() == [("warning", "--max-tokens 96 reads more of them but takes longer.")]
     assert said(over_limit=0.0, cut=0.0, suggested=None) == []
     assert said(over_limit=0.01, cut=0.01, suggested=None) == [("note", "")]
     [(level, way)] = said(limit=512, suggested=None)
-    assert (level, "reads no more" in way) == ("warning", True)
+    assert (level, "cannot read more" in way) == ("warning", True)
     assert said(limit=600, over_limit=0.0, suggested=None) == [("error", "Give --max-tokens 512 or less.")]
 
 
@@ -152,8 +152,8 @@ def test_what_pieces_mean():
     def said(*pieces):
         return [each.what for each in lengths.findings(measured, pieces)]
 
-    assert "1.80 pieces a word:" in said(task)[0]
-    assert "1.80 pieces a word, 1.30 in general text" in said(task, Pieces("general", 9, 900, 1.3, 0.8, 0.0))[0]
+    assert "1.80 pieces per word:" in said(task)[0]
+    assert "1.80 pieces per word, 1.30 in general text" in said(task, Pieces("general", 9, 900, 1.3, 0.8, 0.0))[0]
     assert said(task, Pieces("general", 9, 900, 1.7, 0.6, 0.0)) == []
     assert "4.0% of the pieces are unknown" in said(Pieces("task", 9, 900, 1.2, 0.9, 0.04))[0]
     for unknown, level in ((0.04, "warning"), (0.002, "note")):

@@ -182,18 +182,18 @@ def test_the_report_has_the_figures(retrieved, corpus):
     page = (done.corpus.path.parent / "report.txt").read_text()
     assert page == done.as_text()
     assert f"Retrieved: {len(done.selection)} documents of {len(corpus)} (" in page
-    assert "20 queries, one a training text, each a whole text" in page
+    assert "20 queries, one per training text, each a whole text" in page
     assert "Without a hit: 0. With fewer than 12 documents: 0." in page
-    assert "3 documents left out of the corpus for a dev or test text." in page
-    assert "20 copies of a document before them left out." in page
+    assert "3 documents removed from the corpus because of a dev or test text." in page
+    assert "20 copies of an earlier document left out." in page
     assert max(map(len, page.splitlines())) <= 110
 
 
 def test_a_k_that_no_corpus_could_fill_is_told(retrieved, corpus):
     facts = retrieved("plain").facts
     beyond = facts | {"recipe": facts["recipe"] | {"k": len(corpus) + 1}}
-    assert f"more than the {len(corpus):,} documents that there are" in " ".join(as_text(beyond).split())
-    assert "documents that there are" not in as_text(facts)
+    assert f"exceeds the {len(corpus):,} documents of the corpus, so" in " ".join(as_text(beyond).split())
+    assert "documents of the corpus, so" not in as_text(facts)
 
 
 def test_overlap_is_marked():
@@ -206,7 +206,7 @@ def test_the_same_again_does_nothing_and_other_settings_are_refused(corpus, spli
     monkeypatch.setattr(retrieve, "cached_index", None)
     assert retrieve_for(corpus, splits, tmp_path / "run", RetrieveRecipe(k=3)).facts == first.facts
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "run").rglob("*")} == before
-    with pytest.raises(ValueError, match=r"holds a retrieval with other settings or inputs, see .*retrieval.json"):
+    with pytest.raises(ValueError, match=r"belongs to a retrieval with other settings or inputs, see .*retrieval.json"):
         retrieve_for(corpus, splits, tmp_path / "run", RetrieveRecipe(k=4))
     with pytest.raises(ValueError, match="other settings or inputs"):
         retrieve_for(corpus, {**splits, "test": splits["test"][1:]}, tmp_path / "run", RetrieveRecipe(k=3))
@@ -232,7 +232,7 @@ def test_a_stopped_retrieval_goes_on_to_the_same_end(stop, how, corpus, *, split
     given = {**CHOICES["random"]} if how == "random" else {}
     with pytest.raises(KeyboardInterrupt):
         retrieve_for(corpus, splits, tmp_path / "run", RetrieveRecipe(k=5, **given))
-    with pytest.raises(ValueError, match="holds no selection: no `acclimate data retrieve` has finished there"):
+    with pytest.raises(ValueError, match="contains no selection: no `acclimate data retrieve` has finished there"):
         open_retrieved(tmp_path / "run")
     monkeypatch.undo()
     done = retrieve_for(corpus, splits, tmp_path / "run", RetrieveRecipe(k=5, **given))
@@ -290,7 +290,7 @@ def test_a_race_can_make_a_job_of_it(corpus, toy_race, tmp_path):
     ("given", "said"),
     [
         ({"k": 0}, "k = 0: a query retrieves 1 to 10,000 documents"),
-        ({"analyzer": "word"}, "there is no analyzer 'word'"),
+        ({"analyzer": "word"}, "no analyzer is named 'word'"),
     ],
 )
 def test_settings_out_of_range_are_refused(given, said):
@@ -299,13 +299,13 @@ def test_settings_out_of_range_are_refused(given, said):
 
 
 def test_what_cannot_be_retrieved_is_told(corpus, splits, retrieved, tmp_path):
-    with pytest.raises(ValueError, match="no query: there is no training text"):
+    with pytest.raises(ValueError, match="no training text"):
         retrieve_for(corpus, {"train": []}, tmp_path / "none")
-    with pytest.raises(ValueError, match="the 1 queries retrieve nothing"):
+    with pytest.raises(ValueError, match="the 1 queries retrieve no documents"):
         retrieve_for(corpus, {"train": [Example("a", "zebra", "x")]}, tmp_path / "zebra")
-    with pytest.raises(ValueError, match="holds no selection"):
+    with pytest.raises(ValueError, match="contains no selection"):
         cut_retrieval(tmp_path, 5, tmp_path / "cut")
-    with pytest.raises(ValueError, match="made with k=5, and only a smaller selection can be cut from it"):
+    with pytest.raises(ValueError, match="made with k=5, so only smaller selections can be taken from it"):
         cut_retrieval(retrieved("plain", 5).corpus.path.parent, 6, tmp_path / "cut")
     assert not (tmp_path / "cut").exists()
 

@@ -160,7 +160,7 @@ def test_a_killed_process_is_replaced_and_its_job_gone_on_with(tmp_path):
 
 def test_a_job_that_kills_its_processes_fails_in_the_end(tmp_path):
     job = Job("deadly", work.die)
-    with working(Where(workers=2)), pytest.raises(DiedError, match="died 3 times, the last time of SIGKILL"):
+    with working(Where(workers=2)), pytest.raises(DiedError, match="died 3 times, the last time from SIGKILL"):
         do([job, work.numbered(1)], tmp_path)
     assert result_of(work.numbered(1), tmp_path) == {"number": 2}
     assert files.read_json(job.directory(tmp_path) / FAILED)["kind"] == "DiedError"
@@ -356,7 +356,7 @@ def test_a_torn_line_of_the_plan_is_passed_over(tmp_path):
 def test_where_is_refused_where_it_makes_no_sense(monkeypatch):
     for stated, words in (
         ({"workers": 0}, "out of range"),
-        ({"workers": 2, "cluster": "auto"}, "Leave one out"),
+        ({"workers": 2, "cluster": "auto"}, "Remove one of them"),
         ({"gpu_share": 0.5}, "give --cluster"),
     ):
         with pytest.raises(ValueError, match=words), working(Where(**stated)):

@@ -78,7 +78,7 @@ def test_time_left_is_that_of_finished_jobs_of_the_same_kind(tmp_path):
         (job.directory(tmp_path) / RESULT).unlink()
     status = status_of(tmp_path)
     assert status.seconds_left == pytest.approx(3 * 15.0)
-    assert "Time left: 45 s, as finished jobs of the same kinds took; nothing runs now." in status.as_text()
+    assert "Time left: 45 s, estimated from finished jobs of the same kinds; nothing runs now." in status.as_text()
 
 
 def test_what_runs_is_told_and_a_mark_of_the_dead_is_not(tmp_path):
@@ -105,7 +105,7 @@ def test_studies_in_folders_are_told_together_and_no_study_is_refused(tmp_path):
     for name in ("one", "two"):
         do_all([work.numbered(1)], tmp_path / name)
     assert [standing.label for standing in status_of(tmp_path).standings] == ["one: job 1", "two: job 1"]
-    with pytest.raises(ValueError, match="holds no study"):
+    with pytest.raises(ValueError, match="contains no study"):
         status_of(tmp_path / "one" / "jobs")
     write_lock(tmp_path, "test", Recipe())
     assert [name.partition("/")[0] for name in files.read_json(tmp_path / LOCK)["jobs"]] == ["one", "two"]
@@ -151,15 +151,15 @@ def test_the_lock_names_all_and_what_differs_is_found(tmp_path):
     assert (tmp_path / "run" / LOCK).read_bytes() == before
     result.unlink()  # the way out: the job is done again, and gives other bytes, as on a GPU
     allow_redone(tmp_path / "run")
-    assert "job 1 has no result any more" in differences(tmp_path / "run")[0]
+    assert "job 1 no longer has a result" in differences(tmp_path / "run")[0]
     files.write_record(result, {"number": 99}, of=result.parent.name)
     write_lock(tmp_path / "run", "acclimate race x", Recipe())
     assert differences(tmp_path / "run") == []
     write_result(result.parent, {"number": 1})
     (jobs[1].directory(tmp_path / "run") / RESULT).unlink()
     changed, gone = differences(tmp_path / "run")
-    assert "the result of job 1 is not the one" in changed
-    assert "job 2 has no result any more" in gone
+    assert "the result of job 1 differs from" in changed
+    assert "job 2 no longer has a result" in gone
 
 
 def test_the_commands_answer_without_torch(tmp_path):

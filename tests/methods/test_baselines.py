@@ -226,7 +226,7 @@ def test_what_is_read_predicts_as_what_was_written_and_parts_of_two_do_not_go_to
 
 @pytest.mark.parametrize(("kind", "name"), [("sequence", "class_weights"), ("score", "alphas")])
 def test_it_needs_something_to_try(kind, name, toy_task):
-    with pytest.raises(ValueError, match=rf"tfidf\.{name} is empty: give at least one"):
+    with pytest.raises(ValueError, match=rf"tfidf\.{name} is empty. Give at least one value"):
         baselines.fit_tfidf(baselines.TfidfRecipe(**{name: ()}), toy_task(kind))
 
 
@@ -265,7 +265,7 @@ def test_what_guesses_reach_too_has_taught_it_nothing(kind, toy_task):
 DAMAGE = {
     "longest": ("x", "longest = 'x' is not a number of at least 1"),
     "paired": (1, "paired = 1 is neither true nor false"),
-    "terms": ("abc", "terms is no list of terms"),
+    "terms": ("abc", "terms is not a list of terms"),
     "kind": ("span", "kind = 'span'; known are tokens, sequence"),
     "labels": (["a", "a", "b"], "labels has a name twice"),
     "idf": (math.nan, "idf has values that are NaN or infinite"),

@@ -39,7 +39,7 @@ def test_a_word_gets_its_most_frequent_tag(tmp_path: Path) -> None:
 
 
 def test_other_kinds_have_no_tags(toy_task) -> None:
-    with pytest.raises(ValueError, match="a task of kind 'score' has no tags of words"):
+    with pytest.raises(ValueError, match="a task of kind 'score' has no word tags"):
         baselines.fit_dictionary(toy_task("score"))
 
 

@@ -187,7 +187,7 @@ def test_importance_is_computed_on_as_many_tokens_as_are_stated(recipe, tmp_path
 
 
 def test_model_without_dropout_is_refused_before_anything_is_computed(recipe, tmp_path):
-    with pytest.raises(ValueError, match=r"none\. Set dropout=0\.1"):
+    with pytest.raises(ValueError, match=r"no dropout\. Set dropout=0\.1"):
         dga.adapt(replace(recipe, dropout=0.0, attention_dropout=0.0), tmp_path)
     assert not (tmp_path / dga.IMPORTANCE).exists()
 

@@ -156,7 +156,9 @@ def test_the_distillation_token_learns_what_the_teachers_mean_is(recipe, tmp_pat
 
 
 def test_a_row_needs_room_for_its_distillation_token_of_which_the_checkpoint_has_nothing(recipe, tmp_path):
-    with pytest.raises(ValueError, match=r"reads 40 tokens at once, too few for 40 and .* max_tokens to at most 39"):
+    with pytest.raises(
+        ValueError, match=r"reads 40 tokens at most, too few for max_tokens = 40 and .* max_tokens to at most 39"
+    ):
         distil.adapt(replace(recipe, teacher="deit", max_tokens=40), tmp_path / "run")
     fits = replace(recipe, teacher="deit", max_tokens=39, plan=replace(recipe.plan, steps=1))
     checkpoint = distil.adapt(fits, tmp_path / "run").path

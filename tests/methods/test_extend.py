@@ -77,7 +77,7 @@ def test_words_that_save_most_are_real_entries_of_the_checkpoint(extended, recip
     assert before["words"] == after["words"]
     less = sum(word["count"] * (len(word["pieces"]) - 1) for word in report["words"])
     assert before["pieces"] - after["pieces"] == less
-    assert f"{before['a_word']:.2f} pieces a word, and into {after['a_word']:.2f} with 3 new words" in notes[-1]
+    assert f"{before['a_word']:.2f} pieces per word, and {after['a_word']:.2f} with 3 new words" in notes[-1]
 
 
 def test_a_new_word_begins_as_the_mean_of_its_pieces_and_other_texts_stay_as_they_were(extended, recipe):
@@ -170,10 +170,10 @@ def test_new_words_begin_at_their_vectors_in_the_models_space(recipe, place, tmp
     ("changes", "message"),
     [
         ({"model": ""}, "no model given"),
-        ({"least": 10_000}, "no word that occurs 10000 times and that the model's vocabulary breaks"),
+        ({"least": 10_000}, "no word of the corpus that occurs 10000 times"),
         ({"word_list": Path("none.txt")}, "word_list = none.txt: there is no such file"),
         ({"vectors": "none.bin", "start": "vectors"}, "vectors = none.bin: there is no such file"),
-        ({"start": "vectors", "skipgram": Skipgram(lower=True, threads=1, dim=32, buckets=100)}, "too few to map"),
+        ({"start": "vectors", "skipgram": Skipgram(lower=True, threads=1, dim=32, buckets=100)}, "Vectors"),
     ],
 )
 def test_what_cannot_be_done_is_said(recipe, tmp_path, changes, message):
@@ -182,13 +182,13 @@ def test_what_cannot_be_done_is_said(recipe, tmp_path, changes, message):
 
 
 def test_vectors_without_a_start_from_vectors_are_refused():
-    with pytest.raises(ValueError, match="start = pieces takes none"):
+    with pytest.raises(ValueError, match="start = pieces does not use them"):
         extend.ExtendRecipe(vectors="wiki.bin")
 
 
 def test_list_without_a_new_word_is_an_error(recipe, tmp_path):
     (tmp_path / "terms.txt").write_text("the\nsmall\n")
-    with pytest.raises(ValueError, match=r"terms.txt has no word that the model's vocabulary lacks"):
+    with pytest.raises(ValueError, match=r"terms.txt contains only words that the model's vocabulary already"):
         extend.adapt(replace(recipe, word_list=tmp_path / "terms.txt"), tmp_path / "out")
 
 

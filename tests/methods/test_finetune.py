@@ -95,7 +95,7 @@ def test_looks_read_a_sample_of_a_dev_set_that_is_larger_than_train(kind, encode
     recipe = replace(recipe_for(encoder, task), dev_sample=1)
     notes: list[str] = []
     tuning = finetune.Tuning(recipe, task, tmp_path / "run", lambda line: notes.append(line.values.get("note", "")))
-    assert any(f"reads 24 of its {task.sizes['dev']} examples" in note for note in notes)
+    assert any(f"use 24 of {task.sizes['dev']} examples" in note for note in notes)
 
     ids = [example.id for example in tuning.dev.examples]
     some = [ids.index(example.id) for example in tuning.looked_at.examples]

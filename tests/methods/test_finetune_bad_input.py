@@ -65,8 +65,8 @@ def bare(count, label):
 
 # case: (train, dev, the error)
 REFUSED = {
-    "no row bears a label": (bare(9, []), several(12), "train.jsonl.*no row bears any label"),
-    "one label for all": (classes(12, ["heart"]), classes(12), "train.jsonl.*every row bears the label 'heart'"),
+    "no row bears a label": (bare(9, []), several(12), "train.jsonl.*no row has a label"),
+    "one label for all": (classes(12, ["heart"]), classes(12), "train.jsonl.*every row has the label 'heart'"),
     "one tag for all": (tagged(12, "O"), tagged(12), "train.jsonl.*every word has the tag 'O'"),
     "a constant number": (numbers(12, 3.5), numbers(12), "train.jsonl.*is 3.5 in every row"),
     "a constant number in dev": (numbers(12), numbers(12, 3.5), r"Every number to predict in dev is 3.5 \(dev:1\)"),
@@ -74,25 +74,25 @@ REFUSED = {
     "nothing but texts that the tokenizer empties": (
         [row(UNSEEN * (each + 1), NAMES[each % 2]) for each in range(8)],
         classes(12, NAMES[:2]),
-        r"The model's tokenizer leaves nothing of 8 of the 8 texts of train \(train:1, .*, \.\.\.\)",
+        r"The model's tokenizer makes no token of 8 of the 8 texts of train \(train:1, .*, \.\.\.\)",
     ),
 }
 RARE = bare(3, "rare")
-ONE_ROW = "Dev has 1 row: which weights, settings and contestants score best there is chance"
+ONE_ROW = "Dev has 1 row: the best weights, settings and contestants on dev are then chance"
 # case: (train, dev, what is told)
 DONE = {
     "a class of one row": (classes(30) + RARE[:1], classes(12), r"'rare' \(1\) has fewer than 10 training examples"),
     "a class of fewer rows than folds": (classes(30) + RARE, classes(12), r"'rare' \(3\) has fewer than 10 training"),
-    "every class once": (classes(3), classes(12), r"Labels with one training example only.*\(3 in all\)"),
+    "every class once": (classes(3), classes(12), r"Labels with a single training example.*\(3 in all\)"),
     "a label once of several": (
         [*several(30, NAMES[:2]), row(text(0, "soil"), ["soil"])],
         several(12),
-        "Labels with one training example only.*'soil'",
+        "Labels with a single training example.*'soil'",
     ),
     "a tag that occurs once": (
         [*tagged(30), row(["the", "moon"], ["O", "B-orbit"])],
         tagged(12),
-        "only one training sentence has.*'B-orbit'",
+        "single training sentence.*'B-orbit'",
     ),
     "one dev row": (classes(30), classes(1), ONE_ROW),
     "one dev row of several labels": (several(30), [row(text(0, "heart"), ["heart"])], ONE_ROW),
@@ -107,16 +107,16 @@ DONE = {
     "an emptied text": (
         [*classes(30), row(UNSEEN, "heart")],
         classes(12),
-        r"leaves nothing of 1 of the 31 texts of train \(train:31\)",
+        r"makes no token of 1 of the 31 texts of train \(train:31\)",
     ),
     "an emptied text with a number": ([*numbers(30), row(UNSEEN, 2.0)], numbers(12), "1 of the 31 texts of train"),
     "an emptied dev text": (classes(30), [*classes(12), row(UNSEEN, "heart")], r"1 of the 13 texts of dev \(dev:13\)"),
     "an emptied word": (
         [*tagged(30), row(["the", UNSEEN], ["O", "B-heart"])],
         tagged(12),
-        r"nothing of 1 of the \d+ words of train \(train:31\)",
+        r"no token of 1 of the \d+ words of train \(train:31\)",
     ),
-    "an emptied sentence": ([*tagged(30), row([UNSEEN], ["B-heart"])], tagged(12), r"nothing of 1 of the \d+ words"),
+    "an emptied sentence": ([*tagged(30), row([UNSEEN], ["B-heart"])], tagged(12), r"no token of 1 of the \d+ words"),
 }
 
 
@@ -162,9 +162,9 @@ def test_what_leaves_little_is_done_under_both_presets_and_told(case, encoder, t
         finetune.adapt(recipe, out, watch=lambda told: notes.append(str(told.values.get("note", ""))))
         assert len(predicted_dev(out)) == len(dev)
     assert len(probe.probe(str(encoder), task).predicted_dev) == len(dev)
-    rare = any("fewer training rows than the probe's 5 folds, so not every fold judges them" in note for note in notes)
+    rare = any("fewer training rows than the probe's 5 folds, so some folds do not test them" in note for note in notes)
     assert rare is case.startswith(("a class", "every class", "a label once", "a tag"))
-    emptied = any(re.search("leaves nothing of 1 training (texts|words): ", note) for note in notes)
+    emptied = any(re.search("makes no token of 1 training (texts|words): ", note) for note in notes)
     assert emptied is ("emptied" in case and "dev" not in case)
 
 
@@ -174,7 +174,7 @@ def test_without_a_doctor_a_task_of_which_the_tokenizer_leaves_nothing_is_refuse
 
     about = Task("unseen", "sequence", read, ("heart", "orbit"), metric_named("accuracy"), 16)
     task = prepare(about, tmp_path, tmp_path / "data")
-    message = r"leaves nothing of any of the 8 training texts, from train:0 on. Check the column of the text, or take"
+    message = r"makes no token of any of the 8 training texts, from train:0 on. Check the text column, or use"
     recipe = finetune.FinetuneRecipe(model=str(encoder), task=task.path)
     with pytest.raises(ValueError, match=message):
         finetune.adapt(recipe, tmp_path / "tuned")

@@ -129,7 +129,7 @@ def test_it_learns_what_it_should_and_costs_what_that_costs(encoder, toy_task, t
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"lora_alpha": 8.0}, r"lora_alpha = 8.0 is for LoRA, but lora_rank is 0. Set lora_rank to 8, or leave"),
+        ({"lora_alpha": 8.0}, r"lora_alpha = 8.0 is for LoRA, but lora_rank is 0. Set lora_rank to 8, or remove"),
         ({"lora_layers": "all"}, "lora_layers = 'all' is for LoRA"),
         ({"lora_rank": 4, "special_tokens": ("[E1]",)}, r"special_tokens = \['\[E1\]'\] adds rows to the embeddings"),
     ],

@@ -55,7 +55,7 @@ def test_plain_transformers_predicts_what_was_scored(task, encoder, tmp_path):
     finetune.adapt(chosen, tmp_path / "dev", watch=lambda told: notes.append(str(told.values.get("note", ""))))
     score = finetune.evaluate(chosen, tmp_path / "dev")
     assert score.dev > half.dev
-    assert any("rare classes are predicted sooner" in note for note in notes)
+    assert any("rare classes are predicted at" in note for note in notes)
     checkpoint = tmp_path / "dev" / "checkpoint"
     model = AutoModelForSequenceClassification.from_pretrained(checkpoint).eval()
     tokenizer = AutoTokenizer.from_pretrained(checkpoint)
@@ -107,4 +107,4 @@ def test_a_last_loss_above_that_of_constant_outputs_counts_only_where_dev_does_n
     assert files.read_record(tmp_path / "far" / "learnt.json")["learnt"]
     monkeypatch.setattr("acclimate.tasks.chance.exceeds_chance", lambda task, examples, looks: False)
     finetune.adapt(recipe, tmp_path / "near")
-    assert "its loss on train ends at" in files.read_record(tmp_path / "near" / "learnt.json")["why"]
+    assert "its final loss on train is" in files.read_record(tmp_path / "near" / "learnt.json")["why"]

@@ -100,7 +100,7 @@ def test_special_tokens_are_kept_whole_by_the_checkpoint_too(encoder, task, tmp_
         ({"pooling": "mentions"}, "at its two mentions"),
         ({"pooling": "mentions-mean"}, "at its two mentions (finetune.pooling = mentions-mean)"),
         ({"sequence_layer": "bilstm"}, "reads an LSTM"),
-        ({"sequence_layer": "mlp"}, "a dense layer and tanh stand before its last layer"),
+        ({"sequence_layer": "mlp"}, "it has a dense layer and tanh before its last layer"),
         ({}, ""),
     ],
 )
@@ -134,9 +134,9 @@ def test_a_mention_that_is_cut_off_is_the_first_token_and_is_told(encoder, task,
     plan = Plan(steps=1, batch=16)
     recipe = toys.papers(str(encoder), short.path, looks=1, epochs=0.0, pooling="mentions", plan=plan)
     finetune.adapt(recipe, tmp_path, watch=lambda progress: notes.append(progress.values.get("note", "")))
-    assert f"of {cut_off(rows):,} of {len(rows):,} training texts a mention stands beyond 6 tokens" in notes
+    assert f"in {cut_off(rows):,} of {len(rows):,} training texts a mention comes after the first 6 tokens" in notes
 
 
 def test_a_task_without_mentions_is_refused(encoder, toy_task, tmp_path):
-    with pytest.raises(ValueError, match="0 mentions are known of, but 2 are needed"):
+    with pytest.raises(ValueError, match="0 mentions have positions, but 2 are needed"):
         tuned(encoder, toy_task("sequence"), tmp_path, pooling="mentions")

@@ -91,8 +91,8 @@ def test_with_a_threshold_of_dev_plain_transformers_predicts_at_a_half_what_was_
 def test_a_threshold_means_nothing_for_numbers_and_base_rates_nothing_for_one_label(toy_task):
     task = toy_task("score")
     check_heeded(FinetuneRecipe(), [task])  # what a preset says is no statement of the user's
-    with pytest.raises(ValueError, match=r"finetune.threshold = 'dev' means nothing on toy score"):
+    with pytest.raises(ValueError, match=r"finetune.threshold = 'dev' has no effect on toy score"):
         check_heeded(toys.papers(threshold="dev"), [task])
     assert without_idle_settings(toys.papers(threshold="dev"), task).threshold == "half"
-    with pytest.raises(ValueError, match=r"finetune.base_rates = True means nothing on toy sequence"):
+    with pytest.raises(ValueError, match=r"finetune.base_rates = True has no effect on toy sequence"):
         check_heeded(toys.papers(base_rates=True, threshold="dev"), [toy_task("sequence")])

@@ -238,7 +238,7 @@ def test_io_tells_what_it_merges_and_is_scored_in_bio(encoder, toy_task, tmp_pat
     plan = Plan(steps=1, batch=16)
     recipe = toys.papers(str(encoder), task.path, looks=1, epochs=0.0, tag_scheme="IO", plan=plan)
     done = finetune.adapt(recipe, tmp_path, watch=lambda progress: notes.append(progress.values.get("note", "")))
-    assert f"in the scheme IO, {merged(task, 'IO'):,} training entities become one with the entity before" in notes
+    assert f"in the scheme IO, {merged(task, 'IO'):,} training entities merge with the preceding entity" in notes
     assert finetune.test(done, task, by="again", watch=unwatched)["test"] >= 0
     loaded = predicting.load_shipped(done.path)
     assert labels_of(loaded.model) == ("O", "I-heart", "I-orbit")
@@ -246,11 +246,11 @@ def test_io_tells_what_it_merges_and_is_scored_in_bio(encoder, toy_task, tmp_pat
 
 
 def test_what_has_no_scheme_or_no_crf_is_refused(encoder, toy_task, tmp_path):
-    with pytest.raises(ValueError, match="tag_scheme = 'IO' is for tags of entities"):
+    with pytest.raises(ValueError, match="tag_scheme = 'IO' applies to entity tags"):
         tuned(encoder, toy_task("sequence"), tmp_path / "scheme", tag_scheme="IO")
     with pytest.raises(ValueError, match="Set tag_layer to crf or bilstm-crf"):
         toys.papers(tag_transitions_rate=9.0)
-    with pytest.raises(ValueError, match="layer='crf' is for tags, not for kind 'sequence'"):
+    with pytest.raises(ValueError, match="layer='crf' applies to tags, not to kind 'sequence'"):
         tuned(encoder, toy_task("sequence"), tmp_path / "layer", tag_layer="crf")
 
 

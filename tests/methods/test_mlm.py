@@ -143,7 +143,7 @@ def test_a_model_without_a_sparse_head_is_adapted_and_somebody_is_told(recipe, p
     plan = replace(recipe.plan, steps=2, rate=1e-4)
     mlm.adapt(replace(recipe, model=str(tmp_path / "mpnet"), plan=plan), tmp_path / "out", watch=told.append)
     notes = [each.values["note"] for each in told if "note" in each.values]
-    assert notes == ["mpnet: no sparse head, so every position goes through the whole MLM head"]
+    assert notes == ["mpnet: no sparse head, so the MLM head computes every position"]
 
 
 def test_weights_that_are_finite_but_too_large_to_train_with_are_named_with_their_model(recipe, pretrained, tmp_path):
@@ -152,7 +152,7 @@ def test_weights_that_are_finite_but_too_large_to_train_with_are_named_with_thei
     name = next(name for name in weights if name.endswith("word_embeddings.weight"))
     save_file({**weights, name: weights[name] * 1e37}, tmp_path / "huge" / "model.safetensors", {"format": "pt"})
     (tmp_path / "huge" / "manifest.json").unlink()
-    said = r"step 1: .* No weight has moved yet: look at these texts, and at the weights of .*/huge, which may be dam"
+    said = r"step 1: .* No weight has changed yet: check these texts and the weights of .*/huge, which may be dam"
     with pytest.raises(NotFiniteError, match=said):
         mlm.adapt(replace(recipe, model=str(tmp_path / "huge")), tmp_path / "out")
 

@@ -193,7 +193,9 @@ def test_a_family_whose_embeddings_are_elsewhere_is_refused_before_training():
     model = FAMILIES["bert"]()
     model.bert.word_part = model.bert.embeddings
     del model.bert.embeddings
-    with pytest.raises(ValueError, match="where the embeddings of a 'bert' come out is not known"):
+    with pytest.raises(
+        ValueError, match="reading='released' perturbs the output of the embeddings, whose place in a 'bert' is unknown"
+    ):
         AdversarialLoss(model, reading="released")
 
 

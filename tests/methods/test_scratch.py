@@ -58,7 +58,7 @@ def test_pretraining_that_learnt_little_more_than_frequencies_is_told(recipe, tm
     assert record["last loss"] == pytest.approx(last)
     assert 2 < record["frequencies"] < np.log(200)
     assert record["little"]
-    said = f"the loss ends at {last:.2f} nats, and knowing how often each piece occurs would alone reach"
+    said = f"the final loss is {last:.2f} nats, but the frequencies of the pieces alone would reach"
     assert [said in note for each in told if (note := str(each.values.get("note", "")))].count(True) == 1
     goes_on = scratch.ScratchRecipe(recipe.corpus, model=str(checkpoint.path), max_tokens=32, plan=recipe.plan)
     scratch.adapt(goes_on, tmp_path / "on")
@@ -70,7 +70,7 @@ def test_a_loss_far_below_that_of_frequencies_is_not_told(recipe, tmp_path, monk
     monkeypatch.setattr(scratch, "LITTLE", 100.0)
     scratch.adapt(recipe, tmp_path, watch=told.append)
     assert not files.read_json(tmp_path / scratch.FREQUENCIES)["little"]
-    assert not any("piece occurs" in str(each.values.get("note", "")) for each in told)
+    assert not any("pieces alone" in str(each.values.get("note", "")) for each in told)
 
 
 def test_random_weights_have_the_shape_of_the_model_and_know_nothing(pretrained, toy_race, tmp_path):

@@ -71,15 +71,15 @@ REFUSED = {
     "long_tokens = 24 of the second phase": {"long_tokens": 24, "long_share": 0.1},
     "rises to five thirds": {"masking": 0.7, "masking_schedule": "steps"},
     "has layers = 2, but layers = 1": {"size": "tiny"},
-    "comes with weights and a vocabulary": {"model": "a"},
+    "already has weights and a vocabulary": {"model": "a"},
     "tokenizer = 'b' does nothing: model = 'a'": {"model": "a", "tokenizer": "b"},
     "vocabulary = 110 does nothing: tokenizer = 'b'": {"tokenizer": "b"},
     "adversarial_radius = 0.1 does nothing: adversarial = 0": {"adversarial_radius": 0.1},
-    "masking_schedule = 'steps' goes by shares": {
+    "masking_schedule = 'steps' depends on the number": {
         "masking_schedule": "steps",
         "plan": Plan(schedule="stable", warmup=0.0),
     },
-    "next_sentence = true tells": {"next_sentence": True, "architecture": "modernbert"},
+    "next_sentence = true needs": {"next_sentence": True, "architecture": "modernbert"},
     "next_sentence and adversarial": {"next_sentence": True, "adversarial": 10.0},
 }
 
@@ -105,7 +105,7 @@ def test_short_documents_are_left_out_of_vocabulary_and_rows_and_somebody_is_tol
     kept = [len(document.text.split()) >= 30 for document in wordy.documents()]
     done = scratch.adapt(replace(recipe, corpus=wordy.path, least_words=30), tmp_path / "run", watch=told.append)
     notes = [each.values["note"] for each in told if "note" in each.values]
-    assert notes[:-1] == [f"corpus: {sum(kept)} of 61 documents have at least 30 words; the rest is left out"]
+    assert notes[:-1] == [f"corpus: {sum(kept)} of 61 documents have at least 30 words; the others are not used"]
     [kept_of] = (tmp_path / "run" / "documents").glob("corpus-30-*.bin")
     assert kept_of.read_bytes() == bytes(kept)
     assert "rare" not in load_tokenizer(done.path).get_vocab()
@@ -280,5 +280,7 @@ def test_a_stable_run_that_gets_more_steps_ends_as_one_that_had_them_from_the_st
 
 
 def test_a_budget_below_one_step_is_refused(recipe, tmp_path):
-    with pytest.raises(ValueError, match=r"tokens = 5 is less than one step reads, about \d+ with plan.batch = 6"):
+    with pytest.raises(
+        ValueError, match=r"tokens = 5 is less than one step, which reads about \d+ with plan.batch = 6"
+    ):
         scratch.adapt(replace(recipe, tokens=5), tmp_path)

@@ -180,7 +180,7 @@ def test_a_hub_that_does_not_answer_is_named_unless_its_cache_has_the_encoder(
     monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda hub_id, name: cached.get(name))
     assert sentence_modules("owner/plain") is None
     cached.clear()
-    with pytest.raises(ValueError, match="owner/plain: a file of it is not in the hub's cache"):
+    with pytest.raises(ValueError, match="owner/plain: a file is missing from the hub's cache"):
         sentence_modules("owner/plain")
 
 

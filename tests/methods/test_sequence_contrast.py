@@ -123,7 +123,7 @@ def test_simcse_refuses_a_model_without_dropout_and_infoword_does_not(pretrained
         str(pretrained), toy_race.materials.domain.path, max_tokens=32, plan=Plan(steps=2, batch=8)
     )
     without = replace(recipe, dropout=0.0, attention_dropout=0.0)
-    with pytest.raises(ValueError, match=r"differ by dropout alone, but this bert has none\. Set dropout=0\.1"):
+    with pytest.raises(ValueError, match=r"differ only by dropout, but this bert has no dropout\. Set dropout=0\.1"):
         sequence_contrast.adapt(without, tmp_path / "simcse")
     sequence_contrast.adapt(replace(without, contrast="infoword"), tmp_path / "infoword")
 

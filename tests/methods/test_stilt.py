@@ -105,7 +105,7 @@ def test_a_stopped_chain_goes_on_and_repeats_no_stage(encoder, toy_task, tmp_pat
     for file in FILES:
         assert (gone_on / file).read_bytes() == (whole / file).read_bytes()
     assert stilt.adapt(recipe, tmp_path / "stopped").path == gone_on  # and is finished
-    with pytest.raises(ValueError, match="holds a run with other settings"):
+    with pytest.raises(ValueError, match="contains a run with other settings"):
         stilt.adapt(replace(recipe, tasks=recipe.tasks[::-1]), tmp_path / "stopped")
 
 
@@ -141,9 +141,9 @@ def test_what_is_of_one_kind_of_task_is_left_out_of_tasks_of_others(encoder, toy
     ("assignments", "told"),
     [
         (["finetune.head=kept"], "each has a new head"),
-        (["finetune.model=other"], "finetune.model is decided by the chain"),
+        (["finetune.model=other"], "finetune.model is set by the chain"),
         (["intermediate.steps=4", "intermediate.epochs=2.0"], "both set the length of the run"),
-        (["tasks=one"], "is no list"),
+        (["tasks=one"], "is not a list"),
     ],
 )
 def test_settings_that_a_chain_decides_are_refused(assignments, told):
@@ -157,7 +157,7 @@ def test_a_setting_for_tags_is_for_the_stages_with_tags(encoder, toy_task, tmp_p
     stilt.adapt(crf, tmp_path / "crf")
     places = [tmp_path / "crf" / stage / "checkpoint" / "recipe.toml" for stage in ("stage-1", "stage-2")]
     assert [settings.from_toml(finetune.FinetuneRecipe, place).tag_layer for place in places] == ["crf", "linear"]
-    with pytest.raises(ValueError, match=r"finetune\.tag_layer = 'crf' means nothing on toy sequence, toy score"):
+    with pytest.raises(ValueError, match=r"finetune\.tag_layer = 'crf' has no effect on toy sequence, toy score"):
         stilt.adapt(replace(crf, tasks=(toy_task("sequence").path, toy_task("score").path)), tmp_path / "idle")
 
 
@@ -172,7 +172,7 @@ def test_what_is_wrong_with_the_target_is_told_before_the_first_stage(encoder, t
 
 
 def test_one_task_is_no_chain(encoder, toy_task, tmp_path):
-    with pytest.raises(ValueError, match="name two prepared tasks or more, the target last"):
+    with pytest.raises(ValueError, match="name at least two prepared tasks, the target last"):
         stilt.adapt(recipe_for(encoder, toy_task("sequence")), tmp_path)
     with pytest.raises(ValueError, match="no model given"):
         stilt.adapt(replace(recipe_for(encoder, toy_task("sequence")), model=""), tmp_path)

@@ -201,7 +201,7 @@ def test_provenance_tells_inputs_by_content(recipe, toy_race, tmp_path):
 
 
 def test_to_take_vectors_as_they_are_there_must_be_some():
-    with pytest.raises(ValueError, match=r"takes vectors as they are, but none are given\. Add vectors=FILE"):
+    with pytest.raises(ValueError, match=r"uses given vectors unchanged, but there are none\. Add vectors=FILE"):
         tapter.TapterRecipe(train_vectors=False)
 
 

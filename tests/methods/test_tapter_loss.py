@@ -142,7 +142,7 @@ def test_permuted_vectors_are_the_same_ones_in_another_order_among_the_pieces_of
 
 def test_vectors_that_are_all_the_same_have_no_spread_to_be_divided_by():
     same = np.ones_like(VECTORS_VF)
-    with pytest.raises(ValueError, match=r"scale = 'unit' .* but it is 0: no two of the \d+ .* Set scale=given"):
+    with pytest.raises(ValueError, match=r"scale = 'unit' .* but it is 0: the \d+ .* Set scale=given"):
         scale_to_unit_spread(same, REGULARISED_V)
 
 

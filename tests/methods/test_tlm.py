@@ -303,7 +303,7 @@ def test_words_are_tagged(recipe, tagged, encoder, stage_2, tmp_path):
         dev = tagged.examples("dev")
         rows = encode_rows(dev, load_tokenizer(checkpoint.path), tagged.max_tokens, "tokens")
         assert predict(load_finetuned(checkpoint.path), rows, tagged.labels) == predicted_dev(tmp_path / "out")
-    with pytest.raises(ValueError, match="whole words cannot be masked"):
+    with pytest.raises(ValueError, match="whole-word masking is not available"):
         tlm.train_jointly(replace(stated, whole_words=True), tmp_path / "words")
 
 
@@ -320,7 +320,7 @@ def test_a_model_of_a_family_that_acclimate_knows_little_of(recipe, encoder, tmp
     load_tokenizer(encoder).save_pretrained(tmp_path / "model")
     told = []
     tlm.train_jointly(replace(recipe, model=str(tmp_path / "model")), tmp_path / "out", watch=told.append)
-    assert "a family whose dropout cannot be set: left as it is" in [each.values.get("note") for each in told]
+    assert "dropout of this family cannot be set, so it is unchanged" in [each.values.get("note") for each in told]
 
 
 def test_a_given_tokenizer_is_taken_as_it_is(recipe, encoder, tmp_path):
@@ -349,7 +349,7 @@ def test_the_epochs_that_rho_1_implies_are_told_before_it_starts(recipe, tmp_pat
     )
     few = note(replace(recipe, rho_1=9, plan=plan), tmp_path / "few")
     assert few.startswith("Warning: rho_1 = 9: 6 of 60 batches are internal, 0.45 epochs")
-    assert few.endswith("To see each once, lower rho_1 to 3, or raise plan.steps")
+    assert few.endswith("To use each once, lower rho_1 to 3, or raise plan.steps")
     assert note(replace(recipe, external_only=True), tmp_path / "none").startswith("external data only: 0 of 9")
 
 
@@ -359,7 +359,7 @@ def test_the_epochs_that_rho_1_implies_are_told_before_it_starts(recipe, tmp_pat
         ({"rho_1": -1}, "rho_1 = -1 is out of range"),
         ({"rho_2": -0.5}, "rho_2 = -0.5 is out of range"),
         ({"masking": 0.0}, "masking = 0.0"),
-        ({"model": "a", "tokenizer": "b"}, "Leave tokenizer out"),
+        ({"model": "a", "tokenizer": "b"}, "Remove tokenizer"),
         ({"external_only": True, "stage_2": False}, "trains no classifier"),
     ],
 )
@@ -377,12 +377,12 @@ def test_what_is_missing_is_named(recipe, tmp_path):
 
 def test_a_model_that_could_not_be_handed_over_is_refused_before_it_trains(recipe, tmp_path):
     FAMILIES["distilbert"]().save_pretrained(tmp_path / "model")
-    with pytest.raises(ValueError, match="'distilbert' with a classifier that was trained jointly"):
+    with pytest.raises(ValueError, match="'distilbert' that was trained jointly"):
         tlm.adapt(replace(recipe, model=str(tmp_path / "model"), stage_2=False), tmp_path / "out")
 
 
 def test_rows_that_a_model_could_not_read_are_refused_before_it_trains(recipe, encoder, tmp_path):
-    with pytest.raises(ValueError, match="reads 40 tokens at once, but rows may have 50"):
+    with pytest.raises(ValueError, match="reads at most 40 tokens, but rows may have 50"):
         tlm.train_jointly(replace(recipe, model=str(encoder), internal_tokens=50), tmp_path)
 
 

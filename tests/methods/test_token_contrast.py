@@ -190,5 +190,5 @@ def test_each_contrast_has_a_temperature_of_its_own(recipe, tmp_path):
 
 
 def test_a_batch_of_one_row_has_no_negatives(recipe):
-    with pytest.raises(ValueError, match=r"plan.batch = 1. Set it to at least 2"):
+    with pytest.raises(ValueError, match=r"plan.batch = 1. Set plan\.batch to at least 2"):
         replace(recipe, contrast="taco", plan=Plan(batch=1))

@@ -92,7 +92,7 @@ def test_chance_is_the_share_of_such_keys_over_all():
 
 
 def test_texts_of_special_tokens_alone_are_refused():
-    with pytest.raises(ValueError, match="none of the 2 texts holds a token that is not special"):
+    with pytest.raises(ValueError, match="none of the 2 texts has a token that is not special"):
         maxima(head([0, 0]), texts=[[CLS, SEP], [CLS, SEP]])
 
 
@@ -143,7 +143,7 @@ def test_counts_agree_with_a_plain_reading_of_the_definition():
 def test_a_family_without_such_weights_is_refused():
     model = Handed(torch.zeros(1, 1, 3, 3))
     model.forward = lambda **_: SimpleNamespace(attentions=None)
-    with pytest.raises(ValueError, match="handed: returns no matrix of attention weights"):
+    with pytest.raises(ValueError, match="handed: does not return a matrix of attention weights"):
         find_maxima(model, [[CLS, 7, SEP]], marks())
 
 

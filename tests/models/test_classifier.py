@@ -117,7 +117,7 @@ def test_the_head_does_not_depend_on_whether_a_row_may_have_several_labels(check
 
 
 def test_other_kinds_are_refused(checkpoint):
-    with pytest.raises(ValueError, match="kind 'pairs' cannot be fine-tuned; these can: sequence, multilabel, score"):
+    with pytest.raises(ValueError, match="kind 'pairs' cannot be fine-tuned"):
         load_classifier(checkpoint, LABELS, kind="pairs", seed=1)
 
 
@@ -136,5 +136,5 @@ def test_what_transformers_takes_from_a_config_and_cannot_use_is_named_with_its_
     shutil.copytree(checkpoint, tmp_path / "damaged")
     file = tmp_path / "damaged" / "config.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | damage))
-    with pytest.raises(ValueError, match=rf"config\.json: {next(iter(damage))} is .* is needed\. Restore the file"):
+    with pytest.raises(ValueError, match=rf"config\.json: {next(iter(damage))} is .*\. Restore the file"):
         load_classifier(tmp_path / "damaged", LABELS, seed=1)

@@ -159,15 +159,15 @@ CASES = {
     "layoutlm": (config(model_type="layoutlm", architectures=None), r"no usable text encoder \(layoutlm\): it reads"),
     "wav2vec2": (config(model_type="wav2vec2", architectures=["Wav2Vec2ForCTC"]), r"no text encoder \(Wav2Vec2ForCTC"),
     "unknown family": (config(model_type="own", architectures=["Own"]), "'own', a family that transformers does not"),
-    "no family": (without("model_type"), 'states no model_type. Write the .* such as "model_type": "bert"'),
-    "empty family": (config(model_type=""), "states no model_type"),
+    "no family": (without("model_type"), 'has no model_type. .* such as "model_type": "bert"'),
+    "empty family": (config(model_type=""), "has no model_type"),
     "family of a number": (config(model_type=5, architectures=["Own"]), "is '5', a family that"),
     "empty quantisation": (config(quantization_config={}), r"quantization_config in config.json is empty \({}\)"),
     "no quantisation": (config(quantization_config=False), r"quantization_config in config.json is empty \(False\)"),
     "empty compression": (config(compression_config={}), r"compression_config in config.json is empty"),
     "remote code": (
         config(model_type="own", auto_map={"AutoModel": "own.Model"}),
-        r"code of its own .*AutoModel = 'own.Model'",
+        r"code .*AutoModel = 'own.Model'",
     ),
     "bitsandbytes": (config(quantization_config={"quant_method": "bitsandbytes"}), r"quantised .*bitsandbytes"),
     "compressed": (config(compression_config={"format": "int8"}), "quantised weights"),
@@ -176,13 +176,13 @@ CASES = {
     "uint8 weights": (as_type(np.uint8), r"quantised weights \(bert\..*dense\.weight is U8"),
     "gguf": (only("model.gguf"), r"quantised weights \(model\.gguf\)"),
     "gguf with a config": (moved("x.gguf"), r"quantised .*x\.gguf"),
-    "onnx": (only("model.onnx"), r"ONNX model only \(model\.onnx\)"),
-    "onnx in a folder": (exported("onnx/model.onnx"), r"ONNX model only \(onnx/model\.onnx\)"),
+    "onnx": (only("model.onnx"), r"ONNX model \(model\.onnx\)"),
+    "onnx in a folder": (exported("onnx/model.onnx"), r"ONNX model \(onnx/model\.onnx\)"),
     "gguf in a folder": (exported("gguf/q4.gguf"), r"quantised weights \(gguf/q4\.gguf\)"),
-    "tensorflow": (exported("tf_model.h5"), r"TensorFlow model only \(tf_model\.h5\)"),
+    "tensorflow": (exported("tf_model.h5"), r"TensorFlow model \(tf_model\.h5\)"),
     "onnx beside a trainer's state": (
         lambda place: (exported("training_args.bin")(place), text("model.onnx", "x")(place)),
-        r"ONNX model only \(model\.onnx\)",
+        r"ONNX model \(model\.onnx\)",
     ),
     "roberta over bert": (
         config(model_type="roberta", architectures=None, pad_token_id=0),
@@ -202,11 +202,11 @@ CASES = {
     "larger vocabulary": (config(vocab_size=210), r"vocab_size = .*has 200 rows"),
     "layers renamed": (
         named("bert.encoder.", "bert.enc."),
-        r"of its 2 layers, number 0 has no weight whose name begins with bert\.encoder\.layer\.0\.",
+        r"of 2 has no weight whose name begins with bert\.encoder\.layer\.0\.",
     ),
-    "layers of another family": (named("encoder.layer", "transformer.layer"), "of its 2 layers, number 0 has no"),
-    "layers from 1": (named("layer.0", "layer.2"), "of its 2 layers, number 0 has no weight"),
-    "lost layer": (config(num_hidden_layers=3), "of its 3 layers, number 2 has no weight"),
+    "layers of another family": (named("encoder.layer", "transformer.layer"), "of 2 has no"),
+    "layers from 1": (named("layer.0", "layer.2"), "of 2 has no weight"),
+    "lost layer": (config(num_hidden_layers=3), "of 3 has no weight"),
     "names within layers": (
         named("attention.self", "attention.own"),
         r"weights of the encoder are missing .*\(12\): bert\.encoder\.layer\.0\.attention\.self\.key\.bias",
@@ -222,7 +222,7 @@ CASES = {
     "no layer at all": (named("bert.", "something."), "begin with 'something.'"),
     "empty": (emptied, "the directory is empty"),
     "sentence-transformers": (in_a_folder, r"encoder .* is in .*0_Transformer\. Give that path"),
-    "compiled": (renamed("_orig_mod."), "42 of 42 names of weights begin with '_orig_mod.'"),
+    "compiled": (renamed("_orig_mod."), "42 of 42 weight names begin with '_orig_mod.'"),
     "data parallel": (renamed("module."), "begin with 'module.'"),
     "lightning": (renamed("model."), "begin with 'model.'"),
     "peft": (text("adapter_config.json", '{"base_model_name_or_path": "a/b"}'), r"_config\.json: adapters .*'a/b'"),
@@ -326,7 +326,7 @@ def test_the_layers_of_every_family_have_the_names_that_are_checked(family, tmp_
         lost = {
             name: header for name, header in names.items() if ".1." not in name and not name.startswith("layers.1.")
         }
-        with pytest.raises(ValueError, match="of its 2 layers, number 1 has no weight"):
+        with pytest.raises(ValueError, match="of 2 has no weight"):
             directory.require_names(tmp_path, stated, lost)
 
 
@@ -346,10 +346,10 @@ def test_a_tokenizer_with_ids_beyond_the_vocabulary_is_refused_by_doctor_and_loa
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (exported("notes.md"), r"holds no weights \(model\.safetensors\)\. Copy the file there, or save"),
-        (exported("training_args.bin"), r"holds no weights .* Copy the file there"),
-        (exported("optimizer.pt"), r"holds no weights .* Copy the file there"),
-        (exported("best/model.safetensors"), r"holds no weights .* There are some in .*/best: give that path"),
+        (exported("notes.md"), r"contains no weights \(model\.safetensors\)\. Copy the file there, or save"),
+        (exported("training_args.bin"), r"contains no weights .* Copy the file there"),
+        (exported("optimizer.pt"), r"contains no weights .* Copy the file there"),
+        (exported("best/model.safetensors"), r".*.*: give that path"),
     ],
 )
 def test_a_config_without_weights_is_refused_with_a_way_out_where_weights_are_needed(change, says, checkpoint):
@@ -367,7 +367,7 @@ def test_weights_of_another_shape_are_refused_by_the_headers_as_by_the_loader(ch
     config(intermediate_size=32)(checkpoint)
     sentences = set()
     for read in (check_weights, load_masked_language_model):
-        with pytest.raises(ValueError, match=r"weights of the encoder .* have another shape .*\(6\)") as error:
+        with pytest.raises(ValueError, match=r"weights of the encoder .* differ in shape .*\(6\)") as error:
             read(str(checkpoint))
         sentences.add(str(error.value))
     assert len(sentences) == 1

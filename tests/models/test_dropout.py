@@ -53,7 +53,7 @@ def test_nothing_given_changes_nothing_in_any_family():
 
 
 def test_an_unknown_family_is_refused_with_the_known_ones():
-    with pytest.raises(ValueError, match=r"settings of 'mpnet' hold its dropout is not known.*bert, camembert"):
+    with pytest.raises(ValueError, match=r"settings of the family 'mpnet'.*bert, camembert"):
         set_dropout(mpnet().config, attention=0.0)
 
 

@@ -188,7 +188,7 @@ def test_a_saved_classifier_loads_with_transformers_and_gives_the_same_logits(na
 
 @pytest.mark.parametrize(("labels", "said"), [((), "none"), (("yes", "yes"), "yes, yes")])
 def test_labels_are_needed_each_once(checkpoint, labels, said):
-    with pytest.raises(ValueError, match=f"each once, but these were given: {said}"):
+    with pytest.raises(ValueError, match=f"without duplicates, but these were given: {said}"):
         load_classifier(checkpoint, labels, seed=1)
 
 
@@ -229,7 +229,7 @@ def test_a_directory_with_pickled_weights_only_is_refused(checkpoint):
 @pytest.mark.parametrize("load", [load_tokenizer, load_masked_language_model])
 def test_a_missing_directory_is_named(tmp_path, load):
     for missing in (tmp_path / "nowhere", str(tmp_path / "nowhere"), "../nowhere", "a/b/c"):
-        with pytest.raises(ValueError, match=f"{missing}: there is no such directory, and it is no hub id either"):
+        with pytest.raises(ValueError, match=f"{missing}: there is no such directory, and it is not a hub id"):
             load(missing)
     (tmp_path / "minilm").mkdir()
     with pytest.raises(ValueError, match=r"model\.safetensors; the nearest is 'minilm'\.$"):
@@ -239,7 +239,7 @@ def test_a_missing_directory_is_named(tmp_path, load):
 def test_a_file_or_a_directory_of_something_else_is_refused(checkpoint):
     with pytest.raises(ValueError, match=r"config.json is a file. Give the directory"):
         load_tokenizer(checkpoint / "config.json")
-    with pytest.raises(ValueError, match=r"holds no config.json"):
+    with pytest.raises(ValueError, match=r"contains no config.json"):
         load_masked_language_model(checkpoint.parent)
 
 
@@ -248,7 +248,7 @@ def test_a_directory_without_a_tokenizer_is_refused(name, tmp_path, tokenizer):
     save_model(FAMILIES[name](), tokenizer, tmp_path)
     for file in ("tokenizer.json", "tokenizer_config.json"):
         (tmp_path / file).unlink()
-    with pytest.raises(ValueError, match=f"{tmp_path}: holds no tokenizer"):
+    with pytest.raises(ValueError, match=f"{tmp_path}: contains no tokenizer"):
         load_tokenizer(tmp_path)
 
 
@@ -334,9 +334,9 @@ def test_a_new_encoder_is_a_function_of_its_arguments():
 
 
 def test_impossible_sizes_are_refused():
-    with pytest.raises(ValueError, match="hidden is 32, which 3 heads cannot share"):
+    with pytest.raises(ValueError, match="hidden is 32, which 3 heads cannot divide"):
         new_encoder(**{**SMALL, "heads": 3})
-    with pytest.raises(ValueError, match="pad is 200, which is no id of a vocabulary of 200"):
+    with pytest.raises(ValueError, match="pad is 200, but a vocabulary of 200"):
         new_encoder(**{**SMALL, "pad": 200})
 
 
@@ -372,7 +372,7 @@ def test_numbers_that_are_not_stated_are_those_of_bert_base():
 
 def test_a_size_and_a_number_that_is_not_its_own_are_refused():
     assert shape_of("tiny", "bert", layers=2, hidden=128, heads=None) == Shape(2, 128, 2)
-    with pytest.raises(ValueError, match="size = 'tiny' of bert has layers = 2, but layers = 12 is stated too"):
+    with pytest.raises(ValueError, match="size = 'tiny' of bert has layers = 2, but layers = 12 is also given"):
         shape_of("tiny", "bert", layers=12, hidden=None, heads=None)
 
 

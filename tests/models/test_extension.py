@@ -93,7 +93,7 @@ def test_encoder_without_a_head_gets_embeddings_alone():
 
 
 def test_tokenizer_that_belongs_to_another_model_is_an_error():
-    with pytest.raises(ValueError, match="250 entries, but the model only 200 embeddings"):
+    with pytest.raises(ValueError, match="250 entries, but the model has only 200 embeddings"):
         add_rows(FAMILIES["bert"](), PIECES, 250, start_ND=None)
 
 

@@ -43,9 +43,9 @@ def _refused(kind: type[errors.HTTPError]) -> Exception:
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (errors.RepositoryNotFoundError, "no such model on the hub that you may see. Check the name"),
-        (errors.GatedRepoError, "shares it with those who accept the terms"),
-        (errors.RemoteEntryNotFoundError, "holds no config.json"),
+        (errors.RepositoryNotFoundError, "no such model that you can access. Check the name"),
+        (errors.GatedRepoError, "requires you to accept terms"),
+        (errors.RemoteEntryNotFoundError, "contains no config.json"),
         (errors.HfHubHTTPError, "the hub answered 503. Try again, or give the path"),
         (errors.HTTPError, "the hub cannot be reached .said by the hub.. Try again, or give the path"),
         (errors.OfflineModeIsEnabled, "HF_HUB_OFFLINE is set. Unset it, or give the path"),
@@ -71,7 +71,7 @@ def test_what_the_hub_does_not_give_is_one_error_after_one_question(
     ("error", "kind", "said"),
     [
         (torch.OutOfMemoryError("full"), torch.OutOfMemoryError, "full"),
-        (errors.HTTPError("timed out"), ValueError, "could be fetched from the hub"),
+        (errors.HTTPError("timed out"), ValueError, "the hub has returned no model"),
     ],
 )
 def test_a_full_gpu_and_a_hub_that_does_not_answer_are_no_damaged_checkpoint(error, kind, said, monkeypatch):
@@ -84,7 +84,7 @@ def test_a_full_gpu_and_a_hub_that_does_not_answer_are_no_damaged_checkpoint(err
     ("about", "said"),
     [
         ({"model_type": "vit"}, "ada/model: no text encoder"),
-        ({}, "ada/model: config.json states no model_type"),
+        ({}, "ada/model: config.json has no model_type"),
         ({"model_type": "bert", "quantization_config": {}}, "ada/model: quantization_config in config.json is empty"),
     ],
 )

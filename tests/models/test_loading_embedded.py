@@ -66,7 +66,7 @@ def test_without_weights_there_is_one_line(monkeypatch, tmp_path):
     for arguments in (["adapt", "mlm", "corpus=raw.txt"], ["adapt", "mlm", "corpus=raw.txt", "model=embedded"]):
         done = CliRunner().invoke(cli.app, arguments)
         assert done.exit_code == 2
-        assert "the embedded encoder is not in this installation" in done.output
+        assert "the embedded encoder is missing from this installation" in done.output
         assert len(done.output.splitlines()) == 1
 
 
@@ -98,7 +98,7 @@ def test_where_nothing_is_pretrained_scratch_is_no_model(arguments, tmp_path, mo
     done = CliRunner().invoke(cli.app, arguments)
     assert done.exit_code == 2
     assert done.output.startswith(
-        "acclimate: 'scratch' is no model: race --model scratch pretrains a small encoder first"
+        "acclimate: 'scratch' is not a model: race --model scratch pretrains a small encoder first"
     )
     assert len(done.output.splitlines()) == 1
 
@@ -106,8 +106,8 @@ def test_where_nothing_is_pretrained_scratch_is_no_model(arguments, tmp_path, mo
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["evaluate", "made"], "made is a model, and no task is stated. Add one: evaluate made TASK"),
-        (["race", "arxiv", "pretrain.layers=3"], "settings of pretrain do nothing here: add --model scratch, or "),
+        (["evaluate", "made"], "made is a model, and no task is given. Add one: evaluate made TASK"),
+        (["race", "arxiv", "pretrain.layers=3"], "settings of pretrain have no effect here. Add --model scratch, or "),
     ],
 )
 def test_a_command_that_lacks_something_says_what(arguments, said, folder, tmp_path):
@@ -124,8 +124,8 @@ def test_adapt_takes_it_without_a_model_and_names_larger_ones_if_the_hub_answers
     done = CliRunner().invoke(cli.app, ["adapt", "mlm", "corpus=raw.txt", *few])
     assert done.exit_code == 0, done.output
     first, *_ = done.output.splitlines()
-    assert first.startswith("No model is stated: this run uses the embedded encoder, which comes with acclimate. ")
-    assert "Larger ones are worth trying: sentence-transformers/all-MiniLM-L6-v2, google-bert/" in first
+    assert first.startswith("No model is given: this run uses the embedded encoder, which comes with acclimate. ")
+    assert "Larger models may do better: sentence-transformers/all-MiniLM-L6-v2, google-bert/" in first
     made = tmp_path / "run" / "checkpoint"
     assert load_masked_language_model(made).config.hidden_size == 16
 

@@ -24,7 +24,7 @@ def test_the_scale_is_mean_and_standard_deviation():
 @pytest.mark.parametrize(
     ("numbers", "message"),
     [
-        ([0.1] * 9, "all 9 training examples have the number 0.1"),
+        ([0.1] * 9, "all 9 training examples have the same number, 0.1"),
         ([1e9, 1e9 + 1], "mean 1e.09 and standard deviation 0.5, which float32 weights cannot resolve. Subtract"),
         ([1e308, -1e308], "cannot resolve"),
     ],

@@ -129,7 +129,7 @@ def test_a_checkpoint_with_a_crf_can_be_tuned_without_one(bert, tmp_path):
 
 
 def test_layers_of_tags_are_for_tags_and_transitions_for_a_crf(bert):
-    with pytest.raises(ValueError, match="layer='crf' is for tags, not for kind 'sequence'"):
+    with pytest.raises(ValueError, match="layer='crf' applies to tags, not to kind 'sequence'"):
         load_classifier(bert, LABELS, seed=1, layer="crf")
     with pytest.raises(ValueError, match=r"transitions_rate=9\.0 is for a CRF, but the layer is 'linear'"):
         tagger(bert, "linear", transitions_rate=9.0)
@@ -432,9 +432,11 @@ def test_a_checkpoint_that_read_mentions_can_be_tuned_to_read_the_first_token(tm
 
 def test_tags_have_no_two_mentions_and_a_layer_of_their_own(tmp_path):
     FAMILIES["bert"]().save_pretrained(tmp_path)
-    with pytest.raises(ValueError, match="sequence_layer='bilstm' is for labels of whole texts, not for kind 'tokens'"):
+    with pytest.raises(
+        ValueError, match="sequence_layer='bilstm' applies to labels of whole texts, not to kind 'tokens'"
+    ):
         load_classifier(tmp_path, ("O", "B"), seed=1, kind="tokens", sequence_layer="bilstm")
-    with pytest.raises(ValueError, match="not for kind 'tokens'"):
+    with pytest.raises(ValueError, match="not to kind 'tokens'"):
         load_classifier(tmp_path, ("O", "B"), seed=1, kind="tokens", pooling="mentions")
 
 

@@ -100,8 +100,8 @@ def test_others_that_are_better_are_named_and_few_deciding_items_said() -> None:
     [
         (
             Limits("test rows", (Remedy("test rows", 400, 0.7, 1600, 900), Remedy("seeds", 3, 0.3, None, None))),
-            "What limits the answer: test rows (70% of the variance). 900 in place of 400 would probably settle "
-            "it; more seeds probably would not.",
+            "What limits the answer: test rows (70% of the variance). 900 instead of 400 would probably settle it; "
+            "more seeds probably would not.",
         ),
         (
             Limits("seeds", (Remedy("test rows", 400, 0.3, None, None), Remedy("seeds", 3, 0.7, 10, 8))),
@@ -110,8 +110,8 @@ def test_others_that_are_better_are_named_and_few_deciding_items_said() -> None:
         ),
         (
             Limits("test rows", (Remedy("test rows", 400, 1.0, 1600, None),)),
-            "What limits the answer: test rows (100% of the variance). 1,600 in place of 400 would halve the interval, "
-            "which may not settle it.",
+            "What limits the answer: test rows (100% of the variance). 1,600 instead of 400 would halve the "
+            "interval, which may not be enough to settle it.",
         ),
         (
             Limits("several", (Remedy("test rows", 400, 0.5, None, None), Remedy("seeds", 3, 0.5, None, None))),
@@ -126,7 +126,7 @@ def test_what_limits_an_open_answer_is_named_with_what_removes_it(limits: Limits
 
 def test_a_settled_answer_names_the_source_of_most_variance() -> None:
     assert answer(race_of([untouched(), rival("DAPT", 0.03, p=0.01)])).limits == (
-        "The largest part of the variance comes from test rows (70%)."
+        "Most of the variance comes from test rows (70%)."
     )
 
 
@@ -195,7 +195,7 @@ def test_who_failed_or_learnt_nothing_is_named_and_why_the_race_ended() -> None:
     assert last(race_of(raced, stopped="its time was up.")) == "The race stopped early, since its time was up."
     assert last(race_of([*raced, lost], untaught={"DGA"})) == "DGA failed to learn and is not compared."
     partly = race_of(raced, failing={"untouched": 1})
-    assert last(partly) == "Fine-tunings that failed to learn count in the means of untouched (1 of 3)."
+    assert last(partly) == "The means of untouched (1 of 3) include fine-tunings that failed to learn."
 
 
 def test_without_an_encoder_that_learnt_the_task_nothing_is_compared() -> None:
@@ -207,7 +207,7 @@ def test_without_an_encoder_that_learnt_the_task_nothing_is_compared() -> None:
     )
     assert said.evidence == ("The highest encoder, DAPT, scores 90.0 [90.0, 90.0] points of macro-F1.",)
     said = answer(race_of([untouched(), *others], untaught={"untouched", "DAPT"}, baselines={SIMPLE}))
-    assert said.headline == "No encoder here has learnt the task, so nothing is compared."
+    assert said.headline == "No encoder has learned the task, so nothing is compared."
     assert said.evidence == ("TF-IDF, which needs no encoder, scores 90.0 [90.0, 90.0] points of macro-F1.",)
 
 
@@ -216,7 +216,7 @@ def test_two_seeds_give_no_answer() -> None:
     vars(outcome)["answer"] = None
     said = answer(outcome)
     assert said.kind == "none"
-    assert said.headline == "Too few seeds for an answer: it takes 3 or more of each contestant."
+    assert said.headline == "Too few seeds for an answer: each contestant needs at least 3."
     assert said.evidence == ("The untouched model 80.0 and DAPT 83.1 points of macro-F1.",)
 
 

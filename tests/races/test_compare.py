@@ -135,7 +135,7 @@ def test_cells_of_other_items_are_refused():
         score.__class__(**{**vars(score), "ids": score.ids[::-1]}) for score in found[key("TAPT", "Drugs")].scores
     ]
     found[key("TAPT", "Drugs")] = replace(found[key("TAPT", "Drugs")], scores=tuple(scores))
-    with pytest.raises(ValueError, match="not scored on the same items"):
+    with pytest.raises(ValueError, match=r", so they cannot be compared\. Score both on the same items"):
         compare(found, [Against(key("TAPT", "Drugs"), (key("untouched", "Genes"),), "x", "x")])
 
 

@@ -89,17 +89,20 @@ def test_a_method_of_no_file_works_here_and_is_refused_elsewhere(materials, tmp_
     job = enter(recipe, materials).models["local"]
     assert job is not None
     assert done(job, tmp_path)["steps"] == 2
-    with working(Where(workers=2)), pytest.raises(ValueError, match=r"local stands in no file .* leave --workers"):
+    with (
+        working(Where(workers=2)),
+        pytest.raises(ValueError, match=r"local is not a named value of a file.* remove --workers"),
+    ):
         enter(recipe, materials)
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"name": "mlm"}, "a method is called 'mlm' already"),
-        ({"name": "dapt"}, "a method is called 'dapt' already"),
-        ({"contestants": ()}, "races under no name"),
-        ({"contestants": (Contestant("TAPT", "task"),)}, "'TAPT' races already, by the method 'mlm'"),
+        ({"name": "mlm"}, "a method named 'mlm' already"),
+        ({"name": "dapt"}, "a method named 'dapt' already"),
+        ({"contestants": ()}, "has no contestants, so it cannot race"),
+        ({"contestants": (Contestant("TAPT", "task"),)}, "'TAPT' is already a contestant of the method 'mlm'"),
     ],
 )
 def test_names_that_are_taken_are_refused(changes, message):
@@ -109,13 +112,13 @@ def test_names_that_are_taken_are_refused(changes, message):
 
 
 def test_a_recipe_that_lacks_what_a_race_sets_is_refused():
-    with pytest.raises(ValueError, match="ExtendRecipe has no field 'max_tokens', which racing as mine takes"):
+    with pytest.raises(ValueError, match="ExtendRecipe has no field 'max_tokens', which the contestant mine needs"):
         replace(METHODS["extend"], contestants=(Contestant("mine", "task"),))
 
 
 @pytest.mark.parametrize(
     ("typed", "message"),
-    [("gone.py::A", "there is no file gone.py"), (f"{EXAMPLE}::main", "has no Method of the name")],
+    [("gone.py::A", "there is no file gone.py"), (f"{EXAMPLE}::main", "has no Method named")],
 )
 def test_what_is_no_method_is_refused(typed, message):
     with pytest.raises(ValueError, match=message):

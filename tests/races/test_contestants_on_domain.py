@@ -83,7 +83,7 @@ def test_a_forecast_counts_the_passes_of_a_step(toy_race, materials, tmp_path):
             ["dapt.max_tokens=510"],
             r"prompt: dapt.max_tokens=510, and a prompt of 4 .* Set dapt.max_tokens=508",
         ),
-        ("TAPT", ["dapt.max_tokens=600"], "dapt.max_tokens = 600, at which losses on held-out text are read"),
+        ("TAPT", ["dapt.max_tokens=600"], "dapt.max_tokens = 600 is the length for losses on held-out text"),
         ("TAPT", ["tapt.max_tokens=600"], "TAPT: tapt.max_tokens=600, but the model reads at most 512 tokens"),
         ("AdaptedDeiT", ["distil.max_tokens=512"], "and 1 more behind them.* Set distil.max_tokens=511"),
         (
@@ -120,7 +120,10 @@ def test_a_family_that_adapters_or_dropout_are_not_known_of_is_told_before_any_j
     other = replace(materials, model=str(tmp_path), task=replace(materials.task, max_tokens=16))
     with pytest.raises(ValueError, match="where adapters belong in a 'mpnet' is not known"):
         enter(stated, other)
-    with pytest.raises(ValueError, match=r"TAPT: tapt.dropout = 0.2, but which settings of a 'mpnet'"):
+    with pytest.raises(
+        ValueError,
+        match=r"TAPT: tapt.dropout = 0.2, but acclimate does not know the dropout settings of the family 'mpnet'",
+    ):
         enter(replace(stated, contestants=("TAPT",), tapt=replace(stated.tapt, dropout=0.2)), other)
 
 
@@ -129,7 +132,7 @@ def test_a_family_that_adapters_or_dropout_are_not_known_of_is_told_before_any_j
     ["light.kind=prompt", "distil.teacher=deit", "sequence_contrast.contrast=infoword", "token_contrast.contrast=taco"],
 )
 def test_what_the_names_of_contestants_say_is_no_setting_of_a_race(stated):
-    with pytest.raises(ValueError, match=f"{stated.split('=')[0]} = '.*' does nothing here"):
+    with pytest.raises(ValueError, match=f"{stated.split('=')[0]} = '.*' has no effect here"):
         settings.override(RaceRecipe(), [stated])
 
 
@@ -149,7 +152,7 @@ def test_what_a_contestant_does_not_read_leaves_its_job_its_name(toy_race, mater
 
 def test_domain_methods_need_text_of_the_domain(toy_race):
     materials = replace(toy_race.materials, domain=None, heldout=None)
-    with pytest.raises(ValueError, match="KD needs raw text of the domain: give --corpus, or leave KD out"):
+    with pytest.raises(ValueError, match=r"KD needs raw text of the domain\. Add --corpus, or remove KD"):
         enter(replace(toy_race.recipe, contestants=("TAPT", "KD")), materials)
     assert "DGA" not in enter(replace(toy_race.recipe, contestants=None), materials).models
 
@@ -162,9 +165,9 @@ def test_dga_races_with_all_others_where_the_heads_are_known(toy_race):
     assert {"TAPTER", "DGA", "SimCSE", "random weights"} < {*every.names(**raw)}
     assert "TLM" not in every.names(**raw), "it retrieves from general text"
     assert "DGA" not in every.names(**raw, config=unknown)
-    with pytest.raises(ValueError, match='"all" stands alone'):
+    with pytest.raises(ValueError, match=r'"all" cannot be combined with other names\. Remove them'):
         RaceRecipe(contestants=("all", "TAPT"))
-    with pytest.raises(ValueError, match="DGA knows the heads of bert, "):
+    with pytest.raises(ValueError, match="DGA supports only these families: bert,"):
         RaceRecipe(contestants=("DGA",)).names(**raw, config=unknown)
 
 

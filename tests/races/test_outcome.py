@@ -49,7 +49,7 @@ def test_labels_of_every_kind_come_back_as_they_were(tmp_path: Path, field: list
 
 
 def test_a_race_that_has_not_ended_is_told_so(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="holds no outcome: nothing there has come to its end"):
+    with pytest.raises(FileNotFoundError, match="has no outcome yet: nothing there is finished"):
         outcomes_in(tmp_path)
 
 
@@ -97,7 +97,7 @@ def test_every_entry_reaches_the_page(tmp_path: Path, field: list[Score]) -> Non
     assert report.facts.examination == examination
     assert "The race stopped early, since nothing could win" in report.verdict
     assert report.alerts[0].startswith("These test labels were opened by 5 earlier races on this machine.")
-    assert report.remarks[0].startswith("Each contestant had 4 settings tried")
+    assert report.remarks[0].startswith("4 settings of each contestant were tried")
     assert report.leakage is not None
     assert (report.leakage.items, report.leakage.leaked, report.leakage.changed) == (400, 12, [])
     assert report.leakage.outcome is not None
@@ -258,7 +258,7 @@ def test_scores_without_some_items_are_those_of_the_others() -> None:
 
 def test_a_score_of_one_item_or_none_is_refused() -> None:
     scores = studies.made_up_scores("untouched", level=1.0, seeds=2, items=10)
-    with pytest.raises(ValueError, match="1 of 10 test items are left without the 9 to leave out"):
+    with pytest.raises(ValueError, match="1 of 10 test items remain without the 9 leaked ones, but"):
         without_items(raced(scores), scores[0].ids[1:])
 
 

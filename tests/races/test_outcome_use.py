@@ -84,7 +84,7 @@ def test_a_baseline_is_used_if_no_encoder_learnt_the_task_and_the_baseline_did()
     untaught = result("untouched", 0.5, learnt=False)
     chosen = choose([untaught, result("TF-IDF", 0.6)], 1.0)
     assert (chosen.contestant, chosen.encoder) == ("TF-IDF", "")
-    assert chosen.reason == "TF-IDF is used, because no fine-tuned encoder of this race has learnt the task."
+    assert chosen.reason == "TF-IDF is used, because no fine-tuned encoder of this race has learned the task."
     nothing = choose([untaught, result("TF-IDF", 0.5, learnt=False)], 1.0)
     assert (nothing.contestant, nothing.encoder, nothing.reason) == ("", "", "")
     assert encoder_to_train([untaught, result("TF-IDF", 0.6)], 1.0) == ""

@@ -150,7 +150,7 @@ def test_a_damaged_or_incomplete_model_is_refused_by_the_name_of_its_file(toy_ra
         r"combined\.safetensors is damaged: states has values that are NaN": {"states_CD": with_nan},
         r"its sizes do not match combined\.safetensors": {"states_CD": fitted.states_CD[:1]},
         r"states has 5 columns, but the encoder in encoder/ has \d+ numbers": {"states_CD": fitted.states_CD[:, :5]},
-        r"combined\.json is damaged: read_out = 'last' is none": {"read_out": "last"},
+        r"combined\.json is damaged: read_out = 'last' is not a read-out": {"read_out": "last"},
         r"combined\.json is damaged: max_tokens = 0 is not": {"max_tokens": 0},
     }
     for number, (message, changes) in enumerate(cases.items()):

@@ -189,8 +189,8 @@ def test_the_verdict_says_what_adapting_did_to_the_representation_and_a_probe_ne
 def test_a_probe_no_better_than_a_constant_answer_is_named_and_compared_with_nothing():
     outcome = raced(probe_of("untouched", 1.2), probe_of("TAPT", 1.5, adaptations=1, learnt=False))
     assert warnings(outcome) == [
-        "On dev, or by loss, TAPT, probe does no better than a constant answer or guesses. "
-        "So it is compared with nothing.",
+        "On dev, or by loss, TAPT, probe does no better than a constant answer or guesses. It is therefore not "
+        "compared.",
     ]
     assert outcome.compared.contrast(("", "TAPT, probe", "Genes"), "untouched, probe") is None
     assert represented(outcome) == ""

@@ -269,7 +269,7 @@ def test_writing_is_whole_deterministic_and_small(report: RaceReport, text: str,
 def test_a_page_too_large_is_refused_and_the_old_one_stays(lean: RaceReport, tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     path.write_text("the old one")
-    with pytest.raises(ValueError, match="thin its curves"):
+    with pytest.raises(ValueError, match="Reduce the points of its curves"):
         write_page(path, race_page(studies.altered(lean, commands=["x" * 2_000_000])))
     assert path.read_text() == "the old one"
 
@@ -397,14 +397,14 @@ def test_unequal_chances_are_said_to_be_unequal() -> None:
     extra = Trial("DAPT", "rate 9e-05", 0, 60, 1, 0.7, False)
     given = {"untouched": {"settings tried": 4}, "TF-IDF": {"settings tried": 2}}
     assert search_remark([searched([*studies.trials(["untouched", "DAPT"]), extra])], given) == (
-        "The contestants had unequal numbers of settings tried (untouched 4, TF-IDF 2, DAPT 5): those with more had "
-        "better chances."
+        "The contestants had unequal numbers of settings tried (untouched 4, TF-IDF 2, DAPT 5): those with more "
+        "settings had better chances."
     )
 
 
 def test_without_a_search_nothing_is_said_of_it() -> None:
     assert search_remark([], {}) == ""
-    once = [Trial(name, "as stated", 0, 60, 3, 0.7, True) for name in ("untouched", "DAPT")]
+    once = [Trial(name, "from model_flops", 0, 60, 3, 0.7, True) for name in ("untouched", "DAPT")]
     assert search_remark([searched(once)], {}) == ""
 
 
@@ -414,7 +414,7 @@ def test_chances_are_counted_on_each_fold() -> None:
     more = [Trial(name, "rate 9e-05", 0, 60, 1, 0.7, False) for name in names]
     folds = [searched(studies.trials(names)), searched([*studies.trials(names), *more])]
     given = {"TF-IDF": {"settings tried": "4 to 5"}}
-    assert search_remark(folds, given).startswith("Each contestant had 4 to 5 settings tried on each fold, ")
+    assert search_remark(folds, given).startswith("4 to 5 settings of each contestant were tried on each fold, ")
 
 
 @pytest.mark.parametrize(
@@ -422,13 +422,13 @@ def test_chances_are_counted_on_each_fold() -> None:
     [
         (
             LooksAtTest(30, 5, 34),
-            "These test labels were opened 34 times by 5 earlier races on this machine. A test set wears",
+            "These test labels were opened 34 times by 5 earlier races on this machine. The",
         ),
         (
             LooksAtTest(30, 1, 1),
-            "These test labels were opened once by 1 earlier race on this machine. A test set wears out",
+            "These test labels were opened once by 1 earlier race on this machine. The",
         ),
-        (LooksAtTest(30, 2), "These test labels were opened by 2 earlier races on this machine. A test set wears out"),
+        (LooksAtTest(30, 2), "These test labels were opened by 2 earlier races on this machine. The"),
     ],
 )
 def test_earlier_looks_are_a_warning(looks: LooksAtTest, begins: str) -> None:

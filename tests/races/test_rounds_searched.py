@@ -68,8 +68,8 @@ def test_every_setting_runs_with_the_first_seed_and_the_best_alone_with_the_othe
     tuned = {name: [job.label for job in jobs] for name, jobs in ended.tuned.items()}
     assert tuned == {name: [f"fine-tune {name}, rate 1e-05, seed {seed}" for seed in range(3)] for name in NAMES}
     assert ended.notes == (
-        "The best rate is at an end of those tried: untouched (rate 1e-05), TAPT (rate 1e-05). One beyond may be "
-        "better.",
+        "The best rate is the lowest or highest of those tried: untouched (rate 1e-05), TAPT (rate 1e-05). A "
+        "rate beyond it may be better.",
     )
     assert ended.rounds is None
 

@@ -107,7 +107,7 @@ def test_where_the_untouched_model_diverges_the_way_out_is_told():
 def test_a_best_rate_at_an_end_of_those_tried_is_named(rates, rate, named):
     recipe = RaceRecipe(search=SearchRecipe(rates=rates))
     warning = end_rate_warning([Candidate("TAPT", *rated(rate))], recipe)
-    assert warning.startswith("The best rate is at an end of those tried: TAPT (rate 0.0001)." * named)
+    assert warning.startswith("The best rate is the lowest or highest of those tried: TAPT (rate 0.0001)." * named)
     assert bool(warning) == named
 
 

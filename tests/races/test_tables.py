@@ -76,19 +76,19 @@ def test_what_is_established_is_told_from_what_is_not():
         "2 of 6 pairs score higher than the target alone: Drugs → Genes and Cells → Genes; 2 of 6 pairs score lower "
         "than the target alone: Genes → Cells and Drugs → Cells. The rest may be chance."
     ) in told
-    assert "Of 2 established gains 2 stand against as many steps on the target alone." in told
+    assert "of 2 established gains remain in comparison with as many steps on the target alone." in told
     assert "Against the target alone, established: 2 of 12 better: Genes: Drugs and Genes: Cells; 2 of 12 worse" in told
 
 
 def test_a_failed_cell_stands_as_failed_with_its_reason():
     outcome = outcome_of_pairs(failed="Drugs")
     told = plain(page_of(outcome).as_text())
-    assert "Genes: Drugs failed: seed 0: its loss is no number." in told
+    assert "Genes: Drugs failed: seed 0: its loss is not a number." in told
     assert (
         "Not compared, because one of the two failed, or failed to learn: Genes: Drugs, Drugs: Drugs and Cells: Drugs."
         in told
     )
-    assert lines_of(outcome)["Drugs", "Genes"]["failed"] == "seed 0: its loss is no number"
+    assert lines_of(outcome)["Drugs", "Genes"]["failed"] == "seed 0: its loss is not a number"
     assert lines_of(outcome)["Drugs", "Genes"]["mean"] == ""
     assert outcome.failed.keys() == {("", "Drugs", target) for target in ("Genes", "Drugs", "Cells")}
 

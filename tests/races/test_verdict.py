@@ -67,11 +67,11 @@ def test_a_race_that_established_nothing_names_what_else_to_try() -> None:
     nothing = race_of([untouched(), rival("TAPT", 0.001, p=0.9)])
     assert nothing.race is not None
     said = further(nothing)
-    assert said.startswith("Raw text of the domain (--corpus) adds contestants that read it")
+    assert said.startswith("Raw text of the domain (--corpus) adds contestants that adapt on it")
     assert GUIDE in said
     with_text = replace(nothing, race=replace(nothing.race, hashes={"corpus, domain": "1f"}))
     vars(with_text).update(compared=nothing.compared, answer=nothing.answer)
-    assert further(with_text).startswith("What helped in our own runs")
+    assert further(with_text).startswith("See what helped in our runs")
     assert not further(race_of([untouched(), rival("TAPT", 0.031, p=0.01)]))
     assert not further(race_of([untouched(), rival("TAPT", 0.001, p=0.9)], untaught={"untouched", "TAPT"}))
 
@@ -89,8 +89,8 @@ def test_the_spread_is_that_of_encoders_and_not_of_a_baseline_which_has_no_seed(
     ("gain", "dev", "test", "why"),
     [
         (-0.12, 400, 400, "are both drawn alike?"),
-        (-0.12, 50, 400, "so few rows may do that by chance."),
-        (-0.12, 400, 50, "so few rows may do that by chance."),
+        (-0.12, 50, 400, "with so few rows this may be chance."),
+        (-0.12, 400, 50, "with so few rows this may be chance."),
         (-0.08, 400, 400, ""),
     ],
 )
@@ -109,9 +109,9 @@ def test_a_choice_of_dev_that_is_not_the_better_one_on_test_is_named(used: str) 
     outcome = predicting(race_of([untouched(), dapt]), {"untouched": "bbbbbbaaba", "DAPT": "aaaaaabbbc"})
     assert outcome.race is not None
     sentences = one_sided(replace(outcome, race=replace(outcome.race, use=used, encoder=used)))
-    found = [sentence for sentence in sentences if "only dev may choose" in sentence]
+    found = [sentence for sentence in sentences if "is chosen only on dev" in sentence]
     assert len(found) == (used == "untouched")
-    said = "to use, which is the untouched model (80.0 against 70.0 points on dev). To use DAPT"
+    said = "to use is chosen only on dev. It is the untouched model (80.0 against 70.0 points on dev). To use DAPT"
     assert all(said in each for each in found)
 
 
@@ -122,7 +122,7 @@ def test_a_baseline_to_use_that_is_ahead_on_test_too_is_no_cause_for_a_warning()
     outcome = predicting(outcome, answers)
     assert outcome.race is not None
     facts = replace(outcome.race, use="TF-IDF", encoder="DAPT")
-    assert not [each for each in one_sided(replace(outcome, race=facts)) if "only dev may choose" in each]
+    assert not [each for each in one_sided(replace(outcome, race=facts)) if "is chosen only on dev" in each]
 
 
 def replace_notes(outcome: Outcome, notes: tuple[str, ...]) -> Outcome:
@@ -157,10 +157,10 @@ def test_a_baseline_at_the_level_of_guesses_heads_no_verdict() -> None:
     assert verdict(outcome).endswith(f" {SIMPLE} failed to learn and is not compared.")
     [warning] = warnings(outcome)
     said = f"On dev, or by loss, {SIMPLE} does no better than a constant answer or guesses. "
-    assert warning == f"{said}So it is compared with nothing."
+    assert warning == f"{said}It is therefore not compared."
     assert without_encoder(outcome) == ""
     nothing = race_of([untouched(), ahead], untaught={SIMPLE, "untouched"}, baselines={SIMPLE})
-    assert verdict(nothing) == "No encoder here has learnt the task, so nothing is compared."
+    assert verdict(nothing) == "No encoder has learned the task, so nothing is compared."
 
 
 @pytest.mark.parametrize(("predicted", "warned"), [("a", True), ("right", False)])
@@ -188,7 +188,7 @@ def test_pretraining_that_learnt_little_more_than_frequencies_is_named() -> None
     assert not any("frequencies" in line for line in warnings(outcome))
     near = [replace(each, facts={NEAR: "1 of 3"} if each.row == "TLM" else {}) for each in outcome.results]
     [said] = [line for line in warnings(replace(outcome, results=tuple(near))) if "frequencies" in line]
-    assert "would lose: TLM (1 of 3). Differences here may be about which run has left that plateau" in said
+    assert "frequencies: TLM (1 of 3). Differences may show which runs have left that plateau" in said
 
 
 def test_runs_that_learnt_nothing_are_counted_and_named_in_any_study() -> None:
@@ -204,7 +204,7 @@ def test_runs_that_learnt_nothing_are_counted_and_named_in_any_study() -> None:
     assert (
         "Genes: Drugs failed to learn: 5 of 5 fine-tunings, each in a second attempt too. So it is compared" in found[0]
     )
-    assert found[1] == "Some fine-tunings failed to learn, and count in the means: Genes: Cells (1 of 5)."
+    assert found[1] == "Some fine-tunings failed to learn but count in the means: Genes: Cells (1 of 5)."
     assert found[2].endswith("at another rate with more steps: Genes: Cells (1).")
 
 
@@ -219,7 +219,7 @@ def test_a_target_that_no_model_has_learnt_carries_no_difference(learnt: bool, m
     constant = best - MARGIN - (1e-6 if learnt else -1e-6)
     monkeypatch.setattr("acclimate.races.verdict.constant_score", lambda *_: constant)
     expected = (
-        f"Genes: no encoder here has learnt it: the highest has {points(best)} points, the same answer to every text "
-        f"{points(constant)}. Differences between such scores, those of 0 too, say nothing."
+        f"Genes: no encoder has learned it: the highest has {points(best)} points, the same answer to every text "
+        f"{points(constant)}. Differences between such scores, including 0, are meaningless."
     )
     assert any(sentence.startswith(expected) for sentence in warnings(outcome)) != learnt

@@ -62,7 +62,8 @@ def test_a_group_that_would_do_nothing_or_may_mean_two_things_is_refused(pairs):
         (pairs.train.parent / f"{split}.jsonl").write_text(pairs.train.read_text())
     files = {split: pairs.train.parent / f"{split}.jsonl" for split in ("dev", "test")}
     with pytest.raises(
-        ValueError, match="--group template: it groups rows of one file, but files for train, dev, test were given"
+        ValueError,
+        match="--group template: it keeps rows of one file together, but files for train, dev, test were also given",
     ):
         read_files(replace(pairs, group="template", **files))
     lines = [json.dumps({**json.loads(line), "template": "t"}) for line in pairs.train.read_text().splitlines()]

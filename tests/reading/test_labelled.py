@@ -70,8 +70,8 @@ def test_many_whole_numbers_become_classes_and_a_note_names_the_kind_that_predic
     found = read_files(LabelledFiles(train))
     assert (found.kind, len(found.labels)) == ("sequence", 60)
     assert found.notes[0] == (
-        f"{train}: the column 'label' holds 60 different numbers in 120 rows, and each became a class without an "
-        "order, because no kind was stated. If they are ratings or amounts, state it: --kind score."
+        f"{train}: the column 'label' has 60 different numbers in 120 rows. Without a kind, each became a class "
+        "without order. If they are ratings or amounts, add --kind score."
     )
     for stated in (LabelledFiles(train, kind="sequence"), LabelledFiles(train, kind="score")):
         assert not any("--kind" in note for note in read_files(stated).notes)
@@ -91,7 +91,7 @@ def test_another_column_of_texts_is_named_where_no_pair_is_stated(tmp_path: Path
     found = read_files(LabelledFiles(path))
     [said] = [note for note in found.notes if "--pair" in note]
     assert said.endswith(
-        "pairs.jsonl: the column 'other' holds texts and is not read. If a row has two texts, state the second with "
+        "pairs.jsonl: the column 'other' holds texts and is not read. If a row has two texts, name the second with "
         "--pair."
     )
     assert not any("--pair" in note for note in read_files(LabelledFiles(path, pair="other")).notes)
@@ -114,8 +114,8 @@ def test_words_with_tags_are_told_by_content_or_ending(tmp_path: Path, name: str
     (tmp_path / name).write_bytes(gzip.compress(lines.encode()) if name.endswith("gz") else lines.encode())
     read = read_files(LabelledFiles(tmp_path / name))
     assert (read.kind, len(read.labels)) == ("tokens", 2)
-    assert read.notes[0] == f"{name} has a word and its tag a line, so it is read as --kind tokens."
-    with pytest.raises(ValueError, match="a word and its tag"):
+    assert read.notes[0] == f"{name} has one word and its tag per line, so it is read as --kind tokens."
+    with pytest.raises(ValueError, match="word and its tag"):
         read_files(LabelledFiles(tmp_path / name, kind="sequence"))
 
 
@@ -138,7 +138,7 @@ def test_few_numbers_numbers_of_many_rows_each_and_names_are_classes_without_a_n
 
 
 def test_where_a_number_stands_in_one_row_the_error_names_the_kind_that_predicts_numbers(tmp_path: Path) -> None:
-    way_out = r"If labels are numbers to predict, state it \(--kind score\); else add rows, give it another label"
+    way_out = r"If labels are numbers to predict, add --kind score; else add rows, give it another label"
     with pytest.raises(ValueError, match=way_out):
         read_files(LabelledFiles(csv(tmp_path / "train.csv", [str(number) for number in range(120)])))
 
@@ -211,7 +211,7 @@ def test_a_class_with_one_example_is_told_where_nothing_is_split(tmp_path: Path)
         LabelledFiles(train, csv(tmp_path / "dev.csv", ["a"], 50), csv(tmp_path / "test.csv", ["c"], 60))
     )
     assert found.notes == (
-        "Labels with one training example only, too few to learn them from: 'c' (train.csv:12) (1 in all).",
+        "Labels with a single training example, too few to learn from: 'c' (train.csv:12) (1 in all).",
     )
 
 
@@ -325,7 +325,7 @@ def test_another_metric_of_answers_is_asked_for_by_name(metric, tmp_path):
 
 
 def test_a_metric_of_classes_judges_no_answers(tmp_path):
-    told = r"metric='macro_f1': judges .*kind 'span'\. Give one of exact_match, f1, .*leave it out \(then f1\)"
+    told = r"metric='macro_f1': .*kind 'span'\. Use one of exact_match, f1, .*default f1"
     with pytest.raises(ValueError, match=told):
         read_files(files(tmp_path, metric="macro_f1"))
 
@@ -350,7 +350,7 @@ def test_no_context_stands_on_two_sides_of_our_split(tmp_path):
     assert contexts(found, "dev") & contexts(found, "test") == set()
     assert all(len(rows) % 3 == 0 for rows in found.splits.values())
     assert "questions.json at random, because no file was given for dev and test: " in found.notes[0]
-    assert "in place of 70% / 10% / 20%, since sets of rows stay together), seed 0. All questions" in found.notes[0]
+    assert "instead of 70% / 10% / 20%, because sets of rows stay together), seed 0. All questions" in found.notes[0]
     assert "on one of the 15 contexts" in found.notes[0]
     assert "stratified" not in found.notes[0]
     assert read_files(LabelledFiles(path)).splits == found.splits
@@ -394,7 +394,7 @@ def test_pairs_of_a_question_are_learnt_one_by_one_and_scored_together(tmp_path)
     asked = found.splits["test"][0]
     assert (asked.id, asked.group, asked.text.count(PASSAGE)) == ("q20", "q20", 2)
     assert {asked.text[begin:end] for begin, end in asked.spans} == set(asked.label)
-    assert any("learnt one by one, and scored together (2 in dev and 5 in test)" in note for note in found.notes)
+    assert any("learned separately and scored together (2 in dev and 5 in test)" in note for note in found.notes)
 
     whole = read_files(LabelledFiles(write(tmp_path / "whole.json", listed(0, 20, 3))))
     assert {split: len(rows) for split, rows in whole.splits.items()} == {"train": 14 * 3, "dev": 2, "test": 4}
@@ -431,12 +431,12 @@ def test_questions_without_an_answer_are_left_out_and_counted_as_such(tmp_path):
     assert (
         "1 of 40 rows were rejected; the first is two.json, article 1, paragraph 1, question one-0-0" in found.notes[0]
     )
-    assert "24 of 40 questions have no answer in their context (is_impossible); they are left out" in found.notes[1]
+    assert "24 of 40 questions have no answer in their context (is_impossible). They are not used" in found.notes[1]
 
 
 CASES = {
     "BioC's documents": ({"documents": []}, ("an object with a list 'data'", "BioC's documents: --kind tokens")),
-    "no question": ({"data": [article("x", 0)]}, ("questions.json: has no question", '"qas": [{"id"')),
+    "no question": ({"data": [article("x", 0)]}, ("questions.json: contains no question", '"qas": [{"id"')),
     "nothing but impossible ones": (
         {"data": [{"paragraphs": [{"context": "a", "qas": [{"id": "1", "question": "b", "is_impossible": True}]}]}]},
         ("none of 1 rows can be used", "is_impossible"),
@@ -449,7 +449,7 @@ CASES = {
         {"data": [{"paragraphs": [{"context": "the end", "qas": [question("1", "the end", "end")] * 2}]}]},
         (
             "the id '1' is also at questions.json, article 1, paragraph 1, question 1",
-            "correct it or take the copy out",
+            "correct it or remove the copy",
         ),
     ),
     "too few": ({"data": [article("x", 5)]}, ("10 rows are too few to split off dev and test",)),
@@ -479,7 +479,7 @@ def test_a_file_that_is_none_is_told_with_the_way_out(name, tmp_path):
 def test_what_is_no_json_is_told(tmp_path):
     path = tmp_path / "questions.json"
     path.write_text('{"data": [')
-    with pytest.raises(ValueError, match=r"questions\.json: is no JSON \(Expecting"):
+    with pytest.raises(ValueError, match=r"questions\.json: is not valid JSON \(Expecting"):
         read_files(LabelledFiles(path))
 
 
@@ -488,7 +488,7 @@ def test_what_is_no_json_is_told(tmp_path):
 )
 def test_options_for_columns_are_refused(option, tmp_path):
     [(name, value)] = option.items()
-    with pytest.raises(ValueError, match=rf"{name}={value!r}: .*read as questions in SQuAD's form"):
+    with pytest.raises(ValueError, match=rf"{name}={value!r}: .*read as questions in SQuAD"):
         read_files(files(tmp_path, **option))
 
 
@@ -496,7 +496,7 @@ def test_other_endings_say_where_questions_are_read_from(tmp_path):
     path = tmp_path / "train.json"
     write(path, [article("x", 12)])
     with pytest.raises(
-        ValueError, match=r"known are \.csv.*--kind tokens reads.*--kind span, or none, reads questions"
+        ValueError, match=r"Supported are \.csv.*--kind tokens reads.*--kind span, or no kind, reads questions"
     ):
         read_files(LabelledFiles(path, kind="sequence"))
 
@@ -520,8 +520,8 @@ def test_what_can_be_mended_is_mended_on_request_and_counted(tmp_path):
     assert sum(map(len, found.splits.values())) == 40
     assert found.labels == ("Yes", "no")
     assert found.notes[:2] == (
-        f"{path}: rows without the characters that have no meaning in a text: 1 (--repair).",
-        f"{path}: repeated rows that were left out: 1 (--repair).",
+        f"{path}: rows cleaned of control characters: 1 (--repair).",
+        f"{path}: repeated rows that were removed: 1 (--repair).",
     )
     assert "'yes ' as 'Yes'" in found.notes[2]
     write(tmp_path / "train.json", [article("x", 12)])
@@ -533,7 +533,7 @@ def test_what_can_be_mended_is_mended_on_request_and_counted(tmp_path):
             for answer in asked["answers"]:
                 answer["answer_start"] -= 1
     (tmp_path / "train.json").write_text(json.dumps(early))
-    with pytest.raises(ValueError, match=r"have it corrected \(--repair\)"):
+    with pytest.raises(ValueError, match=r"correct it automatically \(--repair\)"):
         read_files(LabelledFiles(tmp_path / "train.json"))
     found = read_files(LabelledFiles(tmp_path / "train.json", repair=True))
-    assert "answers moved to their place in the context: 24 (--repair)." in found.notes[0]
+    assert "answers moved to their position in the context: 24 (--repair)." in found.notes[0]

@@ -67,7 +67,7 @@ def test_borders_of_mentions_are_borders_of_words() -> None:
     assert read.examples[0].text == "anti - IL2 receptor therapy and mice"
     assert entities(read.examples[0].label) == {(2, 2, "Gene"), (6, 6, "Animal")}
     assert read.cut == 1
-    assert notes_on_mentions(read, where="x") == ["x: 1 words were cut where a mention begins or ends in them."]
+    assert notes_on_mentions(read, where="x") == ["x: 1 words were split where a mention begins or ends inside them."]
 
 
 def test_of_mentions_that_overlap_the_longest_is_kept() -> None:
@@ -83,7 +83,7 @@ def test_of_mentions_that_overlap_the_longest_is_kept() -> None:
     same = tagged([document("aspirin", "Drug:aspirin", "Chemical:aspirin")], "BIO")
     assert same.examples[0].label == ("B-Drug",)
     assert notes_on_mentions(same, where="x")[0].startswith(
-        "x: 1 of 2 mentions bear no tag. The first: d.txt:1: 'd': Chemical T2"
+        "x: 1 of 2 mentions have no tag. The first: d.txt:1: 'd': Chemical T2"
     )
 
 
@@ -104,7 +104,7 @@ def test_entities_that_touch_are_one_in_io_and_that_is_told() -> None:
     read = tagged([given], "IO")
     assert read.examples[0].label == ("I-Drug", "I-Drug")
     assert read.merged == 1
-    assert "touch one of their type" in notes_on_mentions(read, where="x")[0]
+    assert "touch another of the same type" in notes_on_mentions(read, where="x")[0]
 
 
 def test_only_the_types_asked_for_count() -> None:
@@ -172,7 +172,7 @@ def test_pubtator_and_bioc_are_labelled_files_too(tmp_path: Path) -> None:
 def test_a_corpus_of_which_most_cannot_be_used_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"only 2 of 5 rows can be used.*mention 'T1'"):
         read_files(LabelledFiles(corpus(tmp_path / "corpus", 5, bad=3), kind="tokens"))
-    with pytest.raises(ValueError, match="is a folder, where a file is needed"):
+    with pytest.raises(ValueError, match="is a folder, but a file is needed"):
         read_files(LabelledFiles(tmp_path / "corpus"))
 
 

@@ -72,7 +72,7 @@ def test_a_dataset_brings_its_splits_labels_metric_and_length(data, tmp_path):
     assert (task.metric.name, dict(task.sizes)) == ("micro_f1", toys.SIZES)
     assert task.source == "Nobody (2020). Licence: none"
     assert "Made up." in found.notes
-    assert any("in the form 'lines'" in note for note in found.notes)
+    assert any("in the format 'lines'" in note for note in found.notes)
     assert found.task_text is not None
     assert len(found.task_text) == toys.SIZES["train"]
     assert gathered(LabelledFiles(train=Path("Topics")), data, tmp_path / "run").task.hashes == task.hashes
@@ -80,14 +80,14 @@ def test_a_dataset_brings_its_splits_labels_metric_and_length(data, tmp_path):
 
 def test_a_form_is_named_after_a_comma(data):
     assert published("topics, lines", data).name == "Topics, lines"
-    with pytest.raises(ValueError, match=r"Topics: no form is called 'liens'\. Known: missing, lines"):
+    with pytest.raises(ValueError, match=r"Topics: no format is named 'liens'\. Known: missing, lines"):
         published("topics, liens", data)
-    with pytest.raises(ValueError, match=r"Topics: .* has no nowhere, packed or not\. Fetch it"):
+    with pytest.raises(ValueError, match=r"Topics: .* has no nowhere, compressed or not\. Fetch it"):
         published("topics, missing", data)
 
 
 def test_what_is_no_dataset_is_told_the_nearest(data):
-    with pytest.raises(ValueError, match="no dataset is called 'Topcis'; the nearest is 'Topics'"):
+    with pytest.raises(ValueError, match="no dataset is named 'Topcis'; the nearest is 'Topics'"):
         published("Topcis", data)
 
 
@@ -112,19 +112,19 @@ def test_a_task_before_its_model_is_told(data, tmp_path):
         words = ["evaluate", task, str(tmp_path / "model"), "--data", str(data), "--out", str(tmp_path / "run")]
         done = CliRunner().invoke(app, words)
         assert done.exit_code == 2
-        assert "the model comes first" in " ".join(done.output.split())
+        assert "the model first" in " ".join(done.output.split())
         assert not (tmp_path / "run").exists()
 
 
 def test_options_of_own_files_are_refused_beside_a_dataset(data, tmp_path):
     for stated in ({"label": "topic"}, {"dev": Path("dev.csv")}, {"metric": "accuracy"}):
-        with pytest.raises(ValueError, match="'Topics' has splits, columns, kind and metric already"):
+        with pytest.raises(ValueError, match=r"'Topics' already defines its splits, columns, kind and metric\. With"):
             gathered(replace(LabelledFiles(train=Path("Topics")), **stated), data, tmp_path / "run")
 
 
 def test_a_dataset_without_its_folder_is_told_what_is_missing(data, tmp_path):
     for name, told in (
-        ("topics, given", "'topics, given' is a published dataset: add --data"),
+        ("topics, given", "'topics, given' is a published dataset. Add --data"),
         ("blurb", "a catalogue"),
     ):
         with pytest.raises(ValueError, match=told):
@@ -162,7 +162,7 @@ def test_in_a_race_on_questions_nobody_runs_who_has_no_answers(tmp_path):
     entries = enter(RaceRecipe(contestants=("random weights",)), materials)
     assert entries.baseline is None
     assert RaceRecipe().names(domain=True, general=True, kind="span") == ("TAPT", "DAPT")
-    with pytest.raises(ValueError, match="TF-IDF cannot do a task of kind 'span'"):
+    with pytest.raises(ValueError, match="TF-IDF does not support tasks of kind 'span'"):
         enter(RaceRecipe(contestants=("TF-IDF",)), materials)
     kept = RaceRecipe(finetune=toys.papers(head="kept"))
     with pytest.raises(ValueError, match="the head of the start model, which TAPT lacks"):

@@ -50,8 +50,8 @@ def test_equal_counts_and_those_that_differ_for_a_known_reason_are_in_order(fold
     text = found.as_text()
     assert "Toy      BIO   mentions  dev        1      2  known: the table is wrong" in text
     assert text.endswith(
-        "2 of 3 counts are the paper's, 1 differ as the catalogue foresees, 0 otherwise; 0 rows rejected, 0 datasets "
-        "not read."
+        "2 of 3 counts equal the paper's, 1 differ for a known reason, 0 for an unknown one; 0 rows rejected, "
+        "0 datasets not read."
     )
 
 
@@ -60,7 +60,7 @@ def test_a_reason_holds_for_its_own_count_only(folder):
     found = count_catalogue("toys", folder)
     assert [each.verdict for each in found.counts] == ["equal", "wrong", "equal"]
     assert not found.matches_paper
-    assert "DIFFERS, and no reason is known" in found.as_text()
+    assert "DIFFERS for an unknown reason" in found.as_text()
 
 
 def test_rows_that_dev_was_drawn_from_are_counted_undivided_and_a_count_that_nobody_has_is_explained(
@@ -101,10 +101,10 @@ def test_a_dev_that_the_paper_has_not_counts_with_train(folder, monkeypatch):
 
 
 def test_what_is_no_catalogue_and_no_folder_of_one_is_named(tmp_path):
-    with pytest.raises(ValueError, match=r"no catalogue is called 'blrub'\. Known: blurb, tlm, dga, glue"):
+    with pytest.raises(ValueError, match=r"no catalogue is named 'blrub'\. Known: blurb, tlm, dga, glue"):
         count_catalogue("blrub", tmp_path)
     with pytest.raises(
-        ValueError, match=r"has none of the folders bc2gm, .* acclimate data fetch blurb --to DIR fills one"
+        ValueError, match=r"has none of the folders bc2gm, .* acclimate data fetch blurb --to DIR creates one"
     ):
         count_catalogue("blurb", tmp_path)
 

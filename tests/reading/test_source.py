@@ -63,5 +63,5 @@ def test_a_file_is_looked_into_once(tmp_path: Path):
 
 def test_a_folder_is_opened_only_where_documents_may_be(tmp_path: Path):
     assert open_source(tmp_path, folder=True).holds_mentions
-    with pytest.raises(ValueError, match="is a folder, where a file is needed"):
+    with pytest.raises(ValueError, match="is a folder, but a file is needed"):
         open_source(tmp_path)

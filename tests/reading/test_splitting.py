@@ -128,7 +128,7 @@ def test_no_split_is_empty_where_groups_are_few() -> None:
     examples = [example(number, "ab"[number % 2], group=f"group {number // 20}") for number in range(60)]
     assert all(len(rows) == 20 for rows in divided(examples).values())
     _, note = split_off(examples, ("dev", "test"), kind="sequence", seed=0, where="a.csv")
-    assert "rows (33% / 33% / 33% in place of 70% / 10% / 20%, since sets of rows stay together), strat" in note
+    assert "rows (33% / 33% / 33% instead of 70% / 10% / 20%, because sets of rows stay together), strat" in note
 
 
 def test_near_copies_stay_together_and_are_told() -> None:
@@ -137,7 +137,7 @@ def test_near_copies_stay_together_and_are_told() -> None:
     splits, note = split_off([*examples, *copies], ("dev", "test"), kind="sequence", seed=0, where="a.csv")
     side = {row.id: split for split, rows in splits.items() for row in rows}
     assert all(side[row.id] == side[row.id.removeprefix("copy ")] for row in copies)
-    assert "60 rows that share their text with another, exactly or nearly, are in the same split as it" in note
+    assert "60 rows have exactly or nearly the same text as another row and are in the same split" in note
 
 
 def test_pairs_that_share_one_text_are_free_and_copies_of_both_stay_together() -> None:
@@ -151,7 +151,7 @@ def test_pairs_that_share_one_text_are_free_and_copies_of_both_stay_together() -
     side = {row.id: split for split, rows in splits.items() for row in rows}
     assert all(side[f"copy {number}"] == side[str(number)] for number in range(10))
     assert {row.text for row in splits["test"]} >= set(passages)
-    assert "20 rows that share their text" in note
+    assert "20 rows have" in note
 
 
 def test_texts_of_one_pattern_are_not_tied_together() -> None:
@@ -166,8 +166,8 @@ def test_texts_of_one_pattern_are_not_tied_together() -> None:
     examples += [replace(row, id=f"copy {row.id}") for row in examples[:5]]
     splits, note = split_off(examples, ("dev", "test"), kind="sequence", seed=0, where="a.csv")
     assert {split: len(rows) for split, rows in splits.items()} == {"train": 73, "dev": 10, "test": 21}
-    assert "nearly alike" in note
-    assert "10 rows that share their text" in note
+    assert "nearly equal." in note
+    assert "10 rows have" in note
 
 
 def test_subsets_are_nested_and_each_class_has_its_share_of_each():

@@ -138,11 +138,15 @@ def test_a_split_of_ours_teaches_every_tag_and_depends_on_the_seed_alone(tmp_pat
     ("tags", "metric", "says"),
     [
         (("B-Gene", "O"), "entity_f1", "were read as BIO; the metric is entity_f1."),
-        (("I-Gene", "O"), "entity_f1", "were read as IO; the metric is entity_f1, for which entities of one type"),
+        (
+            ("I-Gene", "O"),
+            "entity_f1",
+            "were read as IO; the metric is entity_f1, in which touching entities of one type",
+        ),
         (("S-Gene", "O"), "entity_f1", "were read as IOBES"),
         (("U-Gene", "O"), "entity_f1", "were read as BIOUL"),
-        (("NOUN", "VERB"), "word_accuracy", "name no entities (B-, I-, O), so each word counts for itself"),
-        (("1", "0"), "word_accuracy", "are numbers. If they stand for B-, I- and O, write those"),
+        (("NOUN", "VERB"), "word_accuracy", "do not mark entities (B-, I-, O), so words are scored separately"),
+        (("1", "0"), "word_accuracy", "are numbers. If they mean B-, I- and O, write those"),
     ],
 )
 def test_the_metric_goes_by_the_tags(tmp_path: Path, tags: tuple[str, str], metric: str, says: str) -> None:
@@ -166,7 +170,7 @@ def test_a_rejected_sentence_leaves_the_others_and_is_counted(beside: Path) -> N
     (beside / "train.txt").write_text(f"{WRITTEN}\none\n\n{many(9)}")
     labelled = read(beside / "train.txt")
     assert [(rejected.place, rejected.reason) for rejected in labelled.files[0].rejected] == [
-        ("train.txt:10", "the word 'one' has no tag; add it, or leave the sentence out")
+        ("train.txt:10", "the word 'one' has no tag; add it, or remove the sentence")
     ]
     assert (labelled.files[0].rows, labelled.files[0].accepted) == (12, 11)
     assert labelled.splits["train"][2].id == "train:4"
@@ -263,7 +267,7 @@ def test_conllu_has_ranges_and_fields_by_number(tmp_path: Path) -> None:
     assert labelled.splits["train"][0].label == ("AUX", "PART", "VERB")
     assert any("field 2 is read as the word and field 4 as its tag" in note for note in labelled.notes)
     assert read_files(LabelledFiles(tmp_path / "ud.conllu", label="5")).labels == ("RB", "VB")
-    for options, message in (("11", "has 10 fields in a line"), ("upos", "no names of columns")):
+    for options, message in (("11", "has 10 fields per line"), ("upos", "column names")):
         with pytest.raises(ValueError, match=message):
             read_files(LabelledFiles(tmp_path / "ud.conllu", label=options, kind="tokens"))
 

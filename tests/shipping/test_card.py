@@ -287,7 +287,7 @@ def test_what_adapting_forgot_stands_beside_the_scores_where_it_was_measured():
         if line.startswith(("| con", "|---|---|---|---|-", "| unt", "| DAPT ("))
     )
     assert (untouched[head.index("general loss")], adapted[head.index("general loss")]) == ("3.50", "3.75 (+0.25)")
-    assert "what was forgotten" in page
+    assert "which is forgetting" in page
     assert "general loss" not in render(made_up())
 
 

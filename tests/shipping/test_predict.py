@@ -183,7 +183,7 @@ def test_the_content_of_a_file_tells_its_format_before_its_ending(loaded, tmp_pa
 
 def test_rows_that_would_lose_a_text_are_refused(loaded):
     for rows in ({"text": ["word1", "word2"]}, {"train": [{"text": "word1"}]}):
-        with pytest.raises(ValueError, match="these are no rows, but a mapping with"):
+        with pytest.raises(ValueError, match="these are not rows but a mapping with"):
             predict(loaded, rows)
     paired = replace(loaded, asking=replace(loaded.asking, paired=True, text="premise", pair="hypothesis"))
     with pytest.raises(ValueError, match=r"row 1: no column 'hypothesis'; the nearest is 'hypotesis'"):
@@ -282,24 +282,24 @@ def test_missing_columns_and_files_are_told_with_the_way_out(run, loaded, tmp_pa
     assert "The race read" not in str(caught.value), "the user named it"
     assert len(predict(loaded, source, text="texts")) == 1
     for out, told in (
-        (tmp_path / "out.xlsx", "names no known format"),
-        (source, "is the input itself"),
+        (tmp_path / "out.xlsx", "is not a known format"),
+        (source, "is the input file"),
         (tmp_path / "no" / "out.csv", "there is no folder"),
     ):
         with pytest.raises(ValueError, match=told):
             predict_file(loaded, source, out, text="texts")
-    with pytest.raises(ValueError, match="--keep predicted: the output has a column of that name"):
+    with pytest.raises(ValueError, match="--keep predicted: the output also has a column of that name"):
         predict_file(loaded, source, "-", keep=["predicted"])
     (tmp_path / "in.txt").write_text("word1\n")
     for name, keep, told in (
-        ("in.csv", ["id"], "--keep id: state --id id instead"),
-        ("in.csv", ["other", "other"], "--keep other is stated twice"),
-        ("in.csv", [f"probability of {LABELS[0]}"], "the output has a column of that name"),
+        ("in.csv", ["id"], "--keep id: use --id id instead"),
+        ("in.csv", ["other", "other"], "--keep other appears twice"),
+        ("in.csv", [f"probability of {LABELS[0]}"], "the output also has a column of that name"),
         ("in.txt", ["other"], r"--keep other: .*in\.txt.* has no columns"),
     ):
         with pytest.raises(ValueError, match=told):
             predict_file(loaded, tmp_path / name, "-", text="texts", keep=keep)
-    with pytest.raises(ValueError, match="holds no fine-tuned model"):
+    with pytest.raises(ValueError, match="contains no fine-tuned model"):
         predict(tmp_path, ["word1"])
     with pytest.raises(ValueError, match=r"row 1: 'word1': give a mapping with 'text' and 'pair', or a pair of texts$"):
         predict(replace(loaded, asking=replace(loaded.asking, paired=True)), ["word1"])
@@ -353,7 +353,10 @@ def test_a_contestant_predicts_by_name(toy_race):
     best = predict(toy_race.run, rows, contestant=race.encoder)
     assert best == predict(toy_race.run / "encoder", rows)
     assert best != predict(toy_race.run, rows) == predict(toy_race.run, rows, contestant="TF-IDF")
-    for model, message in ((toy_race.run, "models of: TF-IDF, "), (toy_race.run / "use", "holds no finished race")):
+    for model, message in (
+        (toy_race.run, "Choose one of: TF-IDF, "),
+        (toy_race.run / "use", "contains no finished race"),
+    ):
         with pytest.raises(ValueError, match=f"--contestant none: .*{message}"):
             predict(model, rows, contestant="none")
 
@@ -372,7 +375,7 @@ def test_a_model_that_is_gone_is_not_replaced_by_the_baseline(tmp_path):
     only_baseline(run)
     write_outcome(outcome, run)
     shutil.rmtree(run / "use")
-    with pytest.raises(ValueError, match=r"its use/ is gone\. Repeat the command of the race"):
+    with pytest.raises(ValueError, match=r"its use/ is missing\. Repeat the command of the race"):
         predict(run, ["word1"])
 
 
@@ -395,7 +398,7 @@ def test_words_come_as_lists_as_texts_and_a_line_each(tmp_path):
     (tmp_path / "in.txt").write_text("word1   word2\n\nword3\n")
     for name in ("in.conll", "bare.conll", "bare.txt"):
         assert predict(predictor, tmp_path / name) == expected, name
-    with pytest.raises(ValueError, match=r"in\.txt:1: .* For a sentence a line state --format txt"):
+    with pytest.raises(ValueError, match=r"in\.txt:1: .* For one sentence per line, add --format txt"):
         predict(predictor, tmp_path / "in.txt")
     predict_file(predictor, tmp_path / "in.txt", tmp_path / "out.csv", format="txt")
     [row, _] = csv.DictReader(io.StringIO((tmp_path / "out.csv").read_text()))
@@ -410,9 +413,9 @@ def test_words_come_as_lists_as_texts_and_a_line_each(tmp_path):
     tags = [tuple(line.split("\t")) for line in sentences.split("\n")]
     assert tags == [*zip(["word1", "word2"], expected[0].label, strict=True)]
     assert rest == f"word3\t{expected[1].label[0]}\n\n"
-    with pytest.raises(ValueError, match=r"--keep a: \.conll has words and tags alone"):
+    with pytest.raises(ValueError, match=r"--keep a: a \.conll file has only words and tags"):
         predict_file(predictor, tmp_path / "in.txt", tmp_path / "out.conll", format="txt", keep=["a"])
-    with pytest.raises(ValueError, match=r"row 1: the word 'a b' .* holds a space"):
+    with pytest.raises(ValueError, match=r"row 1: the word 'a b' .* contains a space"):
         predict(predictor, [["a b"]])
 
 
@@ -448,7 +451,7 @@ def test_a_relation_is_read_at_its_two_mentions(tmp_path, pooling):
 @pytest.mark.parametrize(
     ("record", "said"),
     [
-        ([], r"race\.json is damaged: it holds no JSON object"),
+        ([], r"race\.json is damaged: it does not contain a JSON object"),
         ({"task": 1.5}, r"race\.json is damaged: its task has no kind, labels, paired"),
         ({"task": {"labels": ["a"], "paired": False}}, r"race\.json is damaged: its task has no kind"),
         ({"task": {"kind": ["sequence"], "labels": ["a"], "paired": False}}, r"race\.json.*task\.kind"),

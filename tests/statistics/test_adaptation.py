@@ -141,7 +141,7 @@ def test_a_difference_is_paired_by_seed_and_unpaired_without_common_seeds() -> N
     assert found.difference == pytest.approx(found.mean - found.reference_mean)
     assert found.caution == ""
     twice = contestant("TAPT", points_N[0], shares_Nn[0], layout([0, 1, 0, 1, 0], range(5)))
-    assert "2 adaptations of a contestant establish next to nothing" in compare_of(twice, untouched).caution
+    assert "2 adaptations of a contestant are too few" in compare_of(twice, untouched).caution
 
 
 def test_two_adapted_contestants_are_paired_by_adaptation_too() -> None:
@@ -205,7 +205,9 @@ def test_scores_carry_their_adaptation() -> None:
 
 
 def test_designs_that_share_some_seeds_are_refused() -> None:
-    with pytest.raises(ValueError, match="runs with adaptation/seed 0/0, 1/0, 2/1: fine-tune each with the same seeds"):
+    with pytest.raises(
+        ValueError, match="runs with adaptation/seed 0/0, 1/0, 2/1: fine-tune every adaptation with the same seeds"
+    ):
         layout([0, 1, 2], [0, 0, 1])
-    with pytest.raises(ValueError, match="3 adaptations have the seed 5 only"):
+    with pytest.raises(ValueError, match=r"3 adaptations have only the seed 5\. Fine"):
         layout([0, 1, 2], [5, 5, 5])

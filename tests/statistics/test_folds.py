@@ -89,7 +89,7 @@ def test_any_metric_has_an_interval() -> None:
 
 def test_too_few_rows_or_folds_are_refused() -> None:
     accuracy = METRICS["accuracy"]
-    with pytest.raises(ValueError, match="folds=5: take from 2 to 3, the number of rows"):
+    with pytest.raises(ValueError, match="folds=5: choose 2 to 3, the number of rows"):
         row_interval(["a", "b", "a"], [["a", "b", "a"]], accuracy, folds=5)
     with pytest.raises(ValueError, match="folds=1"):
         row_interval(["a", "b", "a"], [["a", "b", "a"]], accuracy, folds=1)

@@ -175,5 +175,5 @@ def test_a_mean_that_hangs_on_one_small_dataset_says_so() -> None:
 
 def test_weights_of_a_mean_sum_to_one() -> None:
     draws = drawn(np.random.default_rng(5), np.zeros(30), 0.0, 0.1)
-    with pytest.raises(AssertionError, match=r"sum to 1, not to 0\.7"):
+    with pytest.raises(AssertionError, match=r"sum to 1, not 0\.7"):
         mean_interval([draws, draws], [0.5, 0.2])

@@ -276,17 +276,17 @@ def test_holm_steps_down() -> None:
 def test_refusals_name_the_value_and_the_way_out() -> None:
     scores = scores_of("DAPT", np.random.default_rng(0).random((3, 40)) < 0.7)
     other = scores_of("untouched", np.random.default_rng(1).random((3, 40)) < 0.7)
-    with pytest.raises(ValueError, match=r"'DAPT' has the seeds \[0\]; give it two or more"):
+    with pytest.raises(ValueError, match=r"'DAPT' has the seeds \[0\]\. Give at least two different seeds"):
         interval(scores[:1], ACCURACY)
     with pytest.raises(ValueError, match=r"has the seeds \[0, 0\]"):
         interval([scores[0], scores[0]], ACCURACY)
     with pytest.raises(
-        ValueError, match=r"expected the scores of one contestant, got those of \['DAPT', 'untouched'\]"
+        ValueError, match=r"expected the scores of one contestant, but got those of \['DAPT', 'untouched'\]"
     ):
         interval([*scores, *other], ACCURACY)
     with pytest.raises(ValueError, match="compared with itself"):
         compare(scores, scores, ACCURACY)
-    with pytest.raises(ValueError, match="were not tested alike"):
+    with pytest.raises(ValueError, match="have different test sets"):
         compare(scores, [replace(score, ids=score.ids[::-1]) for score in other], ACCURACY)
     with pytest.raises(ValueError, match="1 test item has no variance over items"):
         interval(scores_of("DAPT", np.ones((3, 1), dtype=bool)), ACCURACY)

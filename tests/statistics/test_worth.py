@@ -101,7 +101,7 @@ def test_more_draws_and_items_make_the_interval_narrower():
 
 def test_too_few_draws_and_sizes_that_do_not_ascend_are_refused():
     points_CKR, shares_CKn = simulated([curve(1), curve(2)], np.random.default_rng(0))
-    with pytest.raises(ValueError, match="an interval takes 3 or more"):
+    with pytest.raises(ValueError, match="an interval needs at least 3"):
         worth_in_labels(ROWS, points_CKR[..., :2], shares_CKn)
-    with pytest.raises(ValueError, match="two sizes or more, ascending"):
+    with pytest.raises(ValueError, match="two sizes, ascending"):
         worth_in_labels((88, 44, 176, 352), points_CKR, shares_CKn)

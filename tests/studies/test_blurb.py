@@ -208,7 +208,7 @@ def test_with_a_common_search_all_models_get_the_setting_with_the_best_mean_over
 
 
 def test_other_data_are_refused(benchmark):
-    with pytest.raises(ValueError, match=r"holds other data than .* Choose another --out"):
+    with pytest.raises(ValueError, match=r"has other data than .* Choose another --out"):
         design(replace(benchmark.recipe, rows=12), benchmark.inputs)
 
 
@@ -264,9 +264,9 @@ def test_the_defaults_are_the_papers():
 @pytest.mark.parametrize(
     ("stated", "message"),
     [
-        ('datasets=["Topic"]', "no dataset is called 'Topic'; the nearest is 'Topics'"),
+        ('datasets=["Topic"]', "no dataset is named 'Topic'; the nearest is 'Topics'"),
         ("max_tokens=0", r"Topics has examples of up to 80 tokens, but one reads at most 64\. Add max_tokens=64"),
-        ("rows=2", "2 rows asked for, but it takes 3 to have one of every class"),
+        ("rows=2", "2 rows requested, but 3 are needed for one of every class"),
     ],
 )
 def test_what_cannot_be_done_is_told(stated, message, *, models, data, catalogue, tmp_path, monkeypatch):

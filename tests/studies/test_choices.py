@@ -156,8 +156,8 @@ def test_a_dataset_on_which_nothing_differs_is_absent_or_refused_where_it_was_na
     variants = 'variants=["linear", "CRF"]'
     found = made(tmp_path, models, "layers", variants)
     assert {cell.column for cell in found.cells} == {"Words"}
-    assert found.absent["Texts"].startswith("linear, CRF do not differ there")
-    with pytest.raises(ValueError, match="Texts: linear, CRF do not differ there"):
+    assert found.absent["Texts"].startswith("linear, CRF do not apply to these datasets")
+    with pytest.raises(ValueError, match="Texts: linear, CRF do not apply to these datasets"):
         made(tmp_path, models, "layers", variants, 'datasets=["Texts", "Words"]')
 
 
@@ -208,16 +208,16 @@ def test_rows_that_contain_a_test_text_are_left_out_in_every_form(models, tmp_pa
     for cell in dropped.cells:
         assert {example.id for example in cell.task.examples("train")} <= left
     assert len({cell.task.sizes["train"] for cell in dropped.cells}) == 1
-    assert "Rows of train and dev that contain a test text were left out." in dropped.notes
+    assert "Rows of train and dev that contain a test text were removed." in dropped.notes
 
 
 @pytest.mark.parametrize(
     ("vary", "more", "message"),
     [
         ("schemes", ('variants=["BIO", "CRF"]',), "'CRF' is not one of BIO, BIOUL, IO"),
-        ("layers", ('variants=["BiLSTM"]',), "'BiLSTM' alone is compared with nothing"),
-        ("schemes", ('datasets=["Texts"]',), "Texts: BIO, BIOUL, IO do not differ there"),
-        ("layers", ('datasets=["Word"]',), "no dataset is called 'Word'"),
+        ("layers", ('variants=["BiLSTM"]',), "'BiLSTM' is the only variant"),
+        ("schemes", ('datasets=["Texts"]',), "Texts: BIO, BIOUL, IO do not apply to these datasets"),
+        ("layers", ('datasets=["Word"]',), "no dataset is named 'Word'"),
     ],
 )
 def test_what_cannot_be_done_is_told(vary, more, message, models, tmp_path):
@@ -232,16 +232,19 @@ def test_layers_vary_on_a_labelled_file(models, toy_inputs, tmp_path):
         ("BiLSTM", "train", 32),
         ("linear", "train", 32),
     ]
-    with pytest.raises(ValueError, match="train: BIO, BIOUL, IO do not differ there"):
+    with pytest.raises(ValueError, match="train: BIO, BIOUL, IO do not apply to these datasets"):
         made(tmp_path, models, "schemes", f'datasets=["{file}"]', "max_tokens=32")
 
 
 def test_relations_of_a_labelled_file_are_refused(models, toy_inputs, tmp_path):
-    with pytest.raises(ValueError, match="rewrites the texts of a relation, for which it needs files that say"):
+    with pytest.raises(ValueError, match="rewrites the texts of a relation, so it needs files with the"):
         made(tmp_path, models, "relations", f'datasets=["{toy_inputs / "train.jsonl"}"]')
 
 
 def test_datasets_that_are_not_there_are_told(models, tmp_path, monkeypatch):
     monkeypatch.undo()
-    with pytest.raises(ValueError, match=r"the study 'layers' has nothing to compare: .*BC5-chem: there is no folder"):
+    with pytest.raises(
+        ValueError,
+        match=r"the study 'layers' cannot compare variants on these datasets: .*BC5-chem: there is no folder",
+    ):
         made(tmp_path, models, "layers")

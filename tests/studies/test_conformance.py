@@ -73,10 +73,10 @@ PRINTED: Mapping[str, tuple[str, ...]] = {  # of the finished study, on the term
         "Intermediate tasks: one, two",
         "one: differences by first task target alone 1 train 2 Numbers more steps",
         "'more': the target alone for as many steps as the same task twice.",
-        "Of 2 pairs none is established to differ from the target alone.",
+        "None of 2 pairs is established to differ from the target alone.",
         "Control, the same task twice: above the target alone in",
         "Holm's correction over all 6 compared cells",
-        "train (one): no encoder here has learnt it",
+        "train (one): no encoder has learned it",
     ),
     "pubmedbert": (
         "Vocabulary and masking from scratch: Topics, Numbers",
@@ -84,7 +84,7 @@ PRINTED: Mapping[str, tuple[str, ...]] = {  # of the finished study, on the term
         "Means",
         "Against goes on from general text",
         "general loss",
-        "General loss: masked language modelling on general text that no model here was trained on, nats a masked word",
+        "General loss: masked language modelling on general text that no model was trained on, nats per masked word",
     ),
     "blurb": (
         "BLURB: one, two",
@@ -190,7 +190,7 @@ def test_a_dry_run_writes_nothing_and_says_what_is_left(studied):
     losses = {job.name for column in studied.design.losses for job in column.jobs}
     assert (f"losses on held-out text - - {len(losses)} -" in plain(studied.plan)) == bool(losses)
     after = dry_run_study(studied.study, studied.recipe, studied.inputs(studied.out), studied.out).as_text()
-    assert "Nothing is left to do: 0 jobs are left" in plain(after)
+    assert "The run is complete: 0 jobs are left" in plain(after)
 
 
 def test_a_failed_cell_is_told_and_the_others_stand(studied):
@@ -267,7 +267,7 @@ def test_a_study_takes_adapt_seeds_or_says_why_it_has_none(studied):
     if "adapt_seeds" in getattr(kind, "refused", {}):
         firsts = {frozenset({0, 1})} if studied.study.name == "stilt" else set()  # each run's first task
         assert drawn == {frozenset({None}), *firsts}
-        with pytest.raises(ValueError, match=r"command line: adapt_seeds: .* Leave it out"):
+        with pytest.raises(ValueError, match=r"command line: adapt_seeds: .* Remove it"):
             settings.override(studied.recipe, ["adapt_seeds=2"])
         return
     with pytest.raises(ValueError, match="adapt_seeds = 3 is more than seeds = 2"):

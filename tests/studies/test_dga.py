@@ -157,16 +157,16 @@ def test_an_ensemble_is_for_one_label_a_row(toy_inputs, models, tmp_path):
     (tmp_path / "scores.csv").write_text("text,label\n" + "".join(f"text {i} of it,{i / 7}\n" for i in range(60)))
     labelled = LabelledFiles(train=tmp_path / "scores.csv", kind="score", max_tokens=32)
     inputs = Inputs(tmp_path / "run", task=labelled, raw=Raw(domain=toy_inputs / "domain.txt"), models=models[:1])
-    with pytest.raises(ValueError, match="averages the probabilities of a row's one label, but scores is of kind"):
+    with pytest.raises(ValueError, match="needs one label per row, but scores is of kind"):
         design(stated(TOGETHER), inputs)
 
 
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["contestants=[]"], r"contestants = \[\]: at least one"),
+        (["contestants=[]"], r"contestants = \[\]: give at least one"),
         (["rows=-1"], "rows = -1 is out of range"),
-        (["dga.plan.steps=9"], r"dga\.plan: all methods share this setting\. State adapt\.plan instead"),
+        (["dga.plan.steps=9"], r"dga\.plan: all methods share this setting\. Set adapt\.plan instead"),
         (["light.max_tokens=9"], r"light\.max_tokens: all methods share this setting"),
         (
             ["all_rows=true", "finetune.choose=best"],
@@ -225,8 +225,8 @@ def test_a_published_dataset_says_whether_its_dev_set_was_drawn_from_train(sizes
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({}, "the study 'dga' needs a pretrained model: give --model"),
-        ({"models": ("somewhere",), "raw": Raw()}, "the study 'dga' adapts on raw text of the domain: give --corpus"),
+        ({}, "the study 'dga' needs a pretrained model. Add --model"),
+        ({"models": ("somewhere",), "raw": Raw()}, "the study 'dga' adapts on raw text of the domain. Add --corpus"),
     ],
 )
 def test_what_is_lacking_is_told(given, message, toy_inputs, tmp_path):
@@ -306,7 +306,7 @@ def test_several_tasks_have_their_corpora_and_epochs_and_each_row_its_mean(toy_i
     ("wrong", "message"),
     [
         ({"epochs": (5.0, 10.0)}, "the tasks are 1. Give a value for each"),
-        ({"corpora": ("texts",)}, "are of further tasks, and there are none"),
+        ({"corpora": ("texts",)}, "belong to further tasks, but there are none"),
     ],
 )
 def test_epochs_and_corpora_that_fit_no_task_are_refused(wrong, message):
@@ -317,7 +317,7 @@ def test_epochs_and_corpora_that_fit_no_task_are_refused(wrong, message):
 def test_a_task_twice_is_refused(toy_inputs, models, tmp_path):
     labelled, raw = toys.files_in(toy_inputs)
     recipe = replace(stated(f'contestants=["{MLM}"]'), tasks=(labelled,))
-    with pytest.raises(ValueError, match="two tasks are called"):
+    with pytest.raises(ValueError, match="two tasks are named"):
         design(recipe, Inputs(tmp_path, task=labelled, raw=raw, models=models[:1]))
 
 

@@ -105,9 +105,9 @@ def test_the_page_says_what_adapting_is_worth_and_shows_the_curves(curved):
     assert "Worth in labels" in said
     assert "Worth in labels" in page
     for shown in (said, page):
-        assert "cannot be told by fine-tuning: from 30 to 60" in shown or "labels fine-tuning of" in shown
+        assert "cannot be measured by fine-tuning: from 30 to 60" in shown or "labels fine-tuning of" in shown
     assert "Test score against labels, probe" in page
-    assert "from 30 to 60 labels" in said or "labels scores as" in said
+    assert "from 30 to 60 labels" in said or "same as" in said
     worth, cells = ((raced.run / name).read_text().splitlines() for name in (f"{NAME}.worth.csv", f"{NAME}.csv"))
     assert len(worth) == 3
     assert len(cells) == 9
@@ -137,7 +137,7 @@ def test_the_command_does_nothing_again_and_its_dry_run_says_so(curved):
     assert said.exit_code == 0, said.output
     assert said.output.rstrip().endswith(text)
     assert {path: path.stat().st_mtime_ns for path in raced.run.glob(f"jobs/*/{RESULT}")} == before
-    assert len(read_plan(raced.run)) == len(before), "the plan has the jobs of the race and of what follows it"
+    assert len(read_plan(raced.run)) == len(before), "the plan has the jobs of the race and rows of what follows it"
 
 
 def test_settings_of_curves_without_the_option_are_refused(toy_inputs, tmp_path):
@@ -224,9 +224,9 @@ def worth(gain: float, low: float, high: float) -> Worth:
         ),
         (
             worth(0.2, -3.0, 3.0),
-            "What adapting is worth in labels cannot be told by probes: from 44 to 352 labels the untouched model's "
-            "probe gains +2.0 [-1.0, +5.0] points and TAPT's probe gains +2.0 [-1.0, +5.0] points, too little beside "
-            "chance to compare the two in labels.",
+            "The worth of adapting in labels cannot be measured by probes: from 44 to 352 labels the untouched "
+            "model's probe gains +2.0 [-1.0, +5.0] points and TAPT's probe gains +2.0 [-1.0, +5.0] points, too "
+            "little relative to chance.",
         ),
     ],
 )
@@ -239,7 +239,9 @@ def test_the_sentence_says_that_it_rests_on_one_adaptation():
     assert said.startswith(
         "With 180 [120, 250] labels fine-tuning of TAPT scores as fine-tuning of the untouched model"
     )
-    assert said.endswith("adapting saves labels; it rests on one adaptation: another draw may give another difference.")
+    assert said.endswith(
+        "adapting saves labels; it depends on one adaptation: another adaptation may give another difference."
+    )
 
 
 def test_a_model_that_reaches_the_other_one_with_half_of_the_labels_is_worth_twice_as_many():

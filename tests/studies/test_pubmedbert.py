@@ -64,9 +64,7 @@ def test_full_texts_are_read_beside_the_corpus(toy_race, tmp_path):
 
 def test_texts_that_hold_a_dev_or_test_text_are_told(tmp_path):
     def example(name: str) -> Example:
-        return Example(
-            name, f"the {name} sentence tells of aspirin, of its dose and of those who took it for long", "a"
-        )
+        return Example(name, f"the {name} sentence tells of aspirin, of dose and of those who took it for long", "a")
 
     task = SimpleNamespace(splits={"dev": [example("second")], "test": [example("third")]})
     clean = write_corpus([Document("0", "nothing of the kind stands in here")], tmp_path / "clean")
@@ -75,9 +73,9 @@ def test_texts_that_hold_a_dev_or_test_text_are_told(tmp_path):
     inputs = SimpleNamespace(out=tmp_path / "run", watch=unwatched)
     for _ in range(2):  # the second time it is read from what the first has written
         [said] = leaking(texts, [task], inputs)
-        assert said.startswith("1 of 2 documents of domain hold a dev or test text of the datasets")
+        assert said.startswith("1 of 2 documents of domain contain a dev or test text of the datasets")
 
 
 def test_a_model_of_full_texts_without_them_is_refused():
-    with pytest.raises(ValueError, match="'with full texts' is pretrained on a second text: give full_texts"):
+    with pytest.raises(ValueError, match=r"'with full texts' is pretrained on a second text\. Set full_texts"):
         replace(PubmedbertStudyRecipe(), models=(DOMAIN_WORDS, FULL))

@@ -140,9 +140,9 @@ def changed(run: Path, what: str) -> str:
 @pytest.mark.parametrize(
     ("what", "said"),
     [
-        ("result.json", "the result of {label} is not the one that the lock has"),
-        ("gone", "{label} has no result any more"),
-        ("clock.json", "clock.json of {label} is gone or changed"),
+        ("result.json", "the result of {label} differs from the lock"),
+        ("gone", "{label} no longer has a result"),
+        ("clock.json", "clock.json of {label} is missing or changed"),
     ],
 )
 def test_a_result_that_is_not_the_locks_is_told_with_the_way_out(run, what, said):
@@ -197,7 +197,7 @@ def test_an_outcome_that_is_not_the_locks_is_refused(run):
     path = run / "stilt.outcome.json"
     files.write_json(path, {**files.read_json(path), "title": "another"})
     done = typed("study", "regenerate", str(run))
-    assert (done.exit_code, "stilt.outcome.json: is gone, or not the one" in done.output) == (2, True)
+    assert (done.exit_code, "stilt.outcome.json: is missing, or differs from the lock" in done.output) == (2, True)
 
 
 def test_report_writes_the_tables_of_any_study_again(run):

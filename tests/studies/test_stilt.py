@@ -189,10 +189,10 @@ def test_files_state_their_columns_kind_and_splits(tmp_path, monkeypatch):
         ('["odd.csv", "numbers.jsonl"]', r'no column .text.*as \{train="odd.csv", text="...", label="..."\} in place'),
         ('[{train="topics.jsonl", txet="a"}, "numbers.jsonl"]', "unknown setting 'datasets.txet'; did you mean"),
         ('[{train="nowhere.csv"}, "numbers.jsonl"]', "nowhere.csv"),
-        ('[{train="GAD", label="a"}, "numbers.jsonl"]', "'GAD' is a published dataset: add --data DIR"),
-        ('["topics.jsonl", "GAD"]', "'GAD' is a published dataset: add --data DIR"),
-        ('[{train="topics.jsonl"}, "topics.jsonl"]', "two of them are called 'topics'"),
-        ('[{train="topics.jsonl"}]', r"datasets = \['topics.jsonl'\]: a pair takes two"),
+        ('[{train="GAD", label="a"}, "numbers.jsonl"]', "'GAD' is a published dataset. Add --data DIR"),
+        ('["topics.jsonl", "GAD"]', "'GAD' is a published dataset. Add --data DIR"),
+        ('[{train="topics.jsonl"}, "topics.jsonl"]', "two are named 'topics'"),
+        ('[{train="topics.jsonl"}]', r"datasets = \['topics.jsonl'\]: a pair needs two"),
     ],
 )
 def test_what_is_wrong_with_a_stated_file_is_told(datasets, said, *, files, tmp_path, monkeypatch):

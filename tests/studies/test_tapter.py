@@ -229,7 +229,7 @@ def test_the_rows_of_both_stages_are_drawn_and_told(files, tmp_path):
 
 @pytest.mark.parametrize(
     ("more", "message"),
-    [(["contestants=[]"], r"contestants = \[\]: at least one"), (["rows=-1"], "rows = -1 is out of range")],
+    [(["contestants=[]"], r"contestants = \[\]: give at least one"), (["rows=-1"], "rows = -1 is out of range")],
 )
 def test_settings_out_of_range_are_told(more, message):
     with pytest.raises(ValueError, match=message):
@@ -239,7 +239,7 @@ def test_settings_out_of_range_are_told(more, message):
 @pytest.mark.parametrize(
     ("given", "first", "message"),
     [
-        ({"models": ()}, "", "the study 'tapter' needs a pretrained model: give --model"),
+        ({"models": ()}, "", "the study 'tapter' needs a pretrained model. Add --model"),
         ({}, "nowhere.json", "first = 'nowhere.json': there is no such file; to name a dataset give --data DIR"),
         ({"data": Path()}, "", "--data .: names the folder of a dataset, but files are given"),
     ],

@@ -106,9 +106,9 @@ def test_guesses_are_named_with_both_scores_and_a_dev_set_of_a_few_rows_decides_
     task = task_of("sequence", "accuracy", examples)
     bar = 100 * chance(task, examples, [guessed]).bar
     assert nothing_learnt(task, examples, [guessed], score=0.51) == (
-        f"at best it has 50.0 points on dev, which guesses reach too: {bar:.1f} one time in twenty"
+        f"its best score on dev, 50.0 points, is within chance: guesses reach {bar:.1f} one time in twenty"
     )
-    assert nothing_learnt(task, examples, [guessed]) == "on dev it has 50.0 points, the same answer to every text 50.0"
+    assert nothing_learnt(task, examples, [guessed]) == "on dev it has 50.0 points, and a constant answer 50.0"
     assert not nothing_learnt(task, examples[:4], [["a", "b", "a", "b"]])
 
 
@@ -118,7 +118,7 @@ def test_the_loss_decides_unless_the_best_look_stands_out_by_far():
     task, high = task_of("sequence", "accuracy", examples), {"loss": 0.7, "constant_loss": 0.6}
     assert not nothing_learnt(task, examples, [some])
     assert nothing_learnt(task, examples, [some], **high) == (
-        "its loss on train ends at 0.7, and that of constant outputs is 0.6"
+        "its final loss on train is 0.7, and that of constant outputs 0.6"
     )
     assert not nothing_learnt(task, examples, [gold], **high)
 

@@ -201,7 +201,7 @@ def test_pearson_with_a_constant_is_zero_and_with_no_number_is_refused() -> None
     assert METRICS["pearson"].compute([0.1] * 7, [1.0] * 7) == 0.0
     assert METRICS["pearson"].compute([0.5], [0.7]) == 0.0
     for wrong in (float("nan"), float("inf"), ("a",)):
-        with pytest.raises(ValueError, match=r"predicted label .* is no finite number"):
+        with pytest.raises(ValueError, match=r"predicted label .* is not a finite number"):
             METRICS["pearson"].compute([1.0, 2.0], [1.0, wrong])
 
 
@@ -226,7 +226,7 @@ def test_spearman_of_few_or_constant_numbers() -> None:
         assert compute([1.0, 2.0, 3.0], [0.1] * 3) == compute([0.1] * 3, [1.0, 2.0, 3.0]) == compute([2.0], [5.0]) == 0
         assert compute([1.0, 2.0], [3.0, 4.0]) == pytest.approx(1)
         assert compute([1.0, 2.0], [4.0, 3.0]) == pytest.approx(-1)
-        with pytest.raises(ValueError, match="gold label 'x' is no finite number"):
+        with pytest.raises(ValueError, match="gold label 'x' is not a finite number"):
             compute(["x", 1.0], [1.0, 2.0])
 
 
@@ -330,7 +330,7 @@ def test_the_blurb_score_needs_every_dataset_and_no_other() -> None:
     assert blurb_score(full) == 0.5
     with pytest.raises(ValueError, match=r"no score for BC2GM, HoC: the BLURB score needs all 13 datasets"):
         blurb_score({name: score for name, score in full.items() if name not in {"BC2GM", "HoC"}})
-    with pytest.raises(ValueError, match="'hoc': no dataset of BLURB"):
+    with pytest.raises(ValueError, match="'hoc': not a dataset of BLURB"):
         blurb_score(full | {"hoc": 0.5})
     with pytest.raises(ValueError, match="the score of DDI is nan"):
         blurb_score(full | {"DDI": float("nan")})
@@ -441,7 +441,7 @@ def test_metrics_are_found_by_name() -> None:
     }  # fmt: skip
     assert all(kind in metric_for(kind, "").kinds for kind in ("sequence", "multilabel", "score", "tokens", "span"))
     for unknown in ("macro-f1", "micro_f1 without ", "accuracy_and_f1 of ", ""):
-        with pytest.raises(ValueError, match=f"no metric is called '{unknown}'.*. Known: accuracy, micro_f1"):
+        with pytest.raises(ValueError, match=f"no metric is named '{unknown}'.*. Known: accuracy, micro_f1"):
             metric_named(unknown)
     with pytest.raises(ValueError, match="'macro-f1'; the nearest is 'macro_f1'"):
         metric_named("macro-f1")

@@ -235,7 +235,7 @@ def test_the_same_again_changes_nothing_and_other_data_is_refused(tmp_path):
     before = os.stat(task.path / "sealed.json").st_mtime_ns
     assert prepared(tmp_path) == task
     assert os.stat(task.path / "sealed.json").st_mtime_ns == before
-    with pytest.raises(ValueError, match=r"holds other data than source now gives: .* Choose another --out"):
+    with pytest.raises(ValueError, match=r"has other data than source now gives\. .* Choose another --out"):
         prepare(task_of(max_tokens=8), Path("source"), task.path)
 
 

@@ -82,7 +82,11 @@ def test_labels_by_kind(tokenizer):
         ("multilabel", "heart", "row 0: label 'heart' is not a tuple of labels"),
         ("score", "3.5", "row 0: label '3.5' is not a number"),
         ("score", ("heart",), "is not a number"),
-        ("pairs", "heart", "kind 'pairs' cannot be fine-tuned; these can: sequence, multilabel, score, tokens, span"),
+        (
+            "pairs",
+            "heart",
+            "kind 'pairs' cannot be fine-tuned. These kinds can: sequence, multilabel, score, tokens, span",
+        ),
     ],
 )
 def test_labels_of_another_kind_are_refused(kind, label, message, tokenizer):
@@ -194,8 +198,8 @@ def test_a_piece_of_two_words_stands_for_the_first():
     ("label", "message"),
     [
         (("B", "X"), "row 0: label 'X' is not among B, O"),
-        (("B",), "row 0: label .* is not a tuple of one tag a word"),
-        ("B", "row 0: label 'B' is not a tuple of one tag a word"),
+        (("B",), "row 0: label .* is not a tuple of one tag per word"),
+        ("B", "row 0: label 'B' is not a tuple of one tag per word"),
     ],
 )
 def test_tags_that_are_not_one_a_word_are_refused(pieces, label, message):

@@ -130,7 +130,7 @@ def test_rows_without_room_and_tokenizers_without_offsets_are_refused(tokenizer)
     class Slow:
         is_fast = False
 
-    with pytest.raises(ValueError, match="no fast version, so it does not say which characters"):
+    with pytest.raises(ValueError, match="no fast version, so acclimate cannot map tokens to characters"):
         encode_rows([asked("a")], Slow(), 32, "span")
 
 

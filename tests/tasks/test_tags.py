@@ -131,7 +131,7 @@ def test_an_inside_tag_that_follows_nothing_becomes_a_beginning() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "said"), [({(0, 1, "a"), (1, 2, "a")}, "overlaps another"), ({(1, 3, "a")}, "not lie within 3 words")]
+    ("found", "said"), [({(0, 1, "a"), (1, 2, "a")}, "overlaps another"), ({(1, 3, "a")}, "exceeds 3 words")]
 )
 def test_entities_that_no_tags_can_say_are_refused(found: set[tuple[int, int, str]], said: str) -> None:
     with pytest.raises(ValueError, match=said):
@@ -172,5 +172,5 @@ def test_entities_of_types_that_overlap_are_those_of_each_type_alone() -> None:
 
 
 def test_a_joint_tag_of_one_type_twice_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"'B-a\+I-a' joins two of one type"):
+    with pytest.raises(ValueError, match=r"'B-a\+I-a' joins two entities of one type"):
         entities(["B-a+I-a"])

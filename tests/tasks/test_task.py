@@ -32,11 +32,11 @@ def test_load_prepares_every_split() -> None:
     [
         ("dev", [], "polar: the split 'dev' has no examples"),
         ("dev", [Example("c", " \n", "yes")], r"polar, dev, c: the text is empty \(' \\n'\)"),
-        ("test", [Example("d", "four", "maybe")], r"polar, test, d: the label 'maybe' is none of .* \('no', 'yes'\)"),
-        ("train", [Example("a", "one", "yes")], "polar, train: no example bears 'no'"),
+        ("test", [Example("d", "four", "maybe")], r"polar, test, d: the label 'maybe' is not .* \('no', 'yes'\)"),
+        ("train", [Example("a", "one", "yes")], "polar, train: no example has 'no'"),
         ("test", [Example("a", "four", "no")], "polar, test: the id 'a' already occurs in 'train'"),
         ("dev", [Example("c", "x", "no"), Example("c", "y", "no")], "polar, dev: the id 'c' already occurs in 'dev'"),
-        ("test", [Example("d", "four", "no", group="g")], "polar, test, d: its group 'g' also stands in 'train'"),
+        ("test", [Example("d", "four", "no", group="g")], "polar, test, d: its group 'g' is also in 'train'"),
     ],
 )
 def test_load_refuses_what_would_spoil_a_result(split: Split, examples: list[Example], message: str) -> None:
@@ -52,7 +52,7 @@ def numbered(label: Label) -> Task:
 def test_labels_of_a_score_task_are_numbers() -> None:
     assert checked_splits(numbered(3.5), Path())["dev"][0].label == 3.5
     for label in ("3.5", float("nan"), float("inf")):
-        with pytest.raises(ValueError, match=r"polar, train, a: the label .* is no finite number"):
+        with pytest.raises(ValueError, match=r"polar, train, a: the label .* is not a finite number"):
             checked_splits(numbered(label), Path())
 
 
@@ -64,11 +64,11 @@ def test_each_class_of_a_multilabel_task_is_looked_up() -> None:
     }
     assert checked_splits(replace(task_of(rows), kind="multilabel"), Path()) == rows
     rows["test"] = [Example("c", "three", ("maybe", "no"))]
-    with pytest.raises(ValueError, match="polar, test, c: the label 'maybe' is none of the task's"):
+    with pytest.raises(ValueError, match="polar, test, c: the label 'maybe' is not a label of the task"):
         checked_splits(replace(task_of(rows), kind="multilabel"), Path())
     rows["train"] = [Example("a", "one", ("no",))]
     rows["test"] = [Example("c", "three", ("no",))]
-    with pytest.raises(ValueError, match="polar, train: no example bears 'yes'"):
+    with pytest.raises(ValueError, match="polar, train: no example has 'yes'"):
         checked_splits(replace(task_of(rows), kind="multilabel"), Path())
 
 
@@ -104,5 +104,5 @@ def test_a_sample_has_every_class_and_is_part_of_a_larger_one() -> None:
         assert {example.id for example in few} < {example.id for example in sampled(rare, 9, seed)}
     assert sampled(rare, 9, 0) == sampled(rare, 9, 0) != sampled(rare, 9, 1)
     assert sampled(rare, len(rare) + 1, 0) == rare
-    with pytest.raises(ValueError, match=r"3 rows asked for, but it takes [45] to have one of every class"):
+    with pytest.raises(ValueError, match=r"3 rows requested, but [45] are needed for one of every class"):
         sampled(rare, 3, 0)

@@ -47,7 +47,7 @@ def test_rare_classes_are_predicted_sooner_where_that_scores_better_on_dev(tmp_p
     outputs = np.log(np.array([[0.2, 0.8, 1e-9], [0.05, 0.95, 1e-9], [0.05, 0.95, 1e-9], [0.1, 0.9, 1e-9]]))
     found = decide(outputs, gold, labels, task)
     assert (found.predicted, found.score, found.number) == (gold, 1.0, 0.75)
-    assert found.note == "rare classes are predicted sooner than their probabilities say (logit adjustment, tau = 0.75)"
+    assert found.note == "rare classes are predicted at lower probabilities (logit adjustment, tau = 0.75)"
     assert [tried.count("rare") for tried in found.tried] == [0, 0, 0, 1, 2]
     assert found.shift_C == pytest.approx(0.75 * np.log([1 / 16, 15 / 16, 1.0]))
     assert decide(outputs, ["usual"] * 4, labels, task).note == ""

@@ -46,11 +46,11 @@ def test_white_space_is_left_out_and_counted(tmp_path):
 
 def test_corpus_is_never_overwritten(tmp_path):
     path = write_corpus(DOCUMENTS, tmp_path / "corpus").path
-    with pytest.raises(FileExistsError, match="already holds a corpus"):
+    with pytest.raises(FileExistsError, match="already contains a corpus"):
         write_corpus(iter(()), path)
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "thesis.tex").touch()
-    with pytest.raises(FileExistsError, match="is not an empty folder"):
+    with pytest.raises(FileExistsError, match="is neither an empty folder"):
         write_corpus(DOCUMENTS, tmp_path / "taken")
 
 
@@ -63,7 +63,7 @@ def test_later_of_two_writers_is_refused(tmp_path):
         other = write_corpus([DOCUMENTS[1]], tmp_path / "other")
         other.path.rename(path)
 
-    with pytest.raises(FileExistsError, match="already holds a corpus"):
+    with pytest.raises(FileExistsError, match="already contains a corpus"):
         write_corpus(documents(), tmp_path / "corpus")
     assert list(Corpus(tmp_path / "corpus").documents()) == [DOCUMENTS[1]]
     assert [path.name for path in tmp_path.iterdir()] == ["corpus"]
@@ -82,7 +82,7 @@ def test_half_a_surrogate_pair_is_refused_by_name(tmp_path):
 
 
 def test_folder_without_a_corpus_is_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"holds no corpus.*write_corpus"):
+    with pytest.raises(ValueError, match=r"contains no corpus.*write_corpus"):
         list(Corpus(tmp_path).documents())
 
 
@@ -135,7 +135,7 @@ def test_tokens_of_another_corpus_are_refused(corpus, tokenizers, tmp_path):
     other = write_corpus(DOCUMENTS, tmp_path / "other")
     corpus.tokens(tokenizers["unigram"])
     (corpus.path / "tokens").rename(other.path / "tokens")
-    with pytest.raises(ValueError, match="holds the tokens of another corpus"):
+    with pytest.raises(ValueError, match="contains the tokens of another corpus"):
         other.tokens(tokenizers["unigram"])
 
 
@@ -146,7 +146,7 @@ def test_documents_are_taken_by_number_in_the_order_asked_for(tmp_path, monkeypa
     numbers = [9, 0, 3, 3, 2, 5]
     assert list(corpus.take(numbers)) == [documents[number] for number in numbers]
     for wrong in (-1, 10):
-        with pytest.raises(IndexError, match=f"has 10 documents, none with the number {wrong}"):
+        with pytest.raises(IndexError, match=f"has 10 documents, so the number {wrong}"):
             list(corpus.take([wrong]))
 
 

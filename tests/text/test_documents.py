@@ -75,7 +75,7 @@ def test_zstd_frames_follow_each_other_and_lines_span_blocks(tmp_path):
         (b'{"text": ', "not valid JSON at column 9 (Expecting value): '{\"text\":'"),
         (b'["text"]', "a line must hold one JSON object; this one is '[\"text\"]'"),
         (b'{"body": "b"}', "no field 'text'"),
-        (b'{"text": 3}', "'text' is 3, but a document is text"),
+        (b'{"text": 3}', "'text' is 3, but a document must be text"),
         (b'{"text": "b", "id": [1]}', "the id [1] is neither text nor a whole number"),
         (b'{"text": "b", "id": true}', "the id True is neither text nor a whole number"),
         (b'{"text": "b", "id": "\\u0000"}', "the id has NUL '\\x00' in it: '\\x00'"),
@@ -105,7 +105,7 @@ def test_bad_parquet_is_named(tmp_path):
     pq.write_table(pa.table({"text": ["a", None]}), file)
     documents = read_documents(file)
     assert len(list(documents)) == 1
-    assert documents.rejected == [Rejected("rows.parquet:2", "'text' is None, but a document is text")]
+    assert documents.rejected == [Rejected("rows.parquet:2", "'text' is None, but a document must be text")]
     with pytest.raises(ValueError, match=r"rows.parquet: no field 'body'; its fields are \['text'\]"):
         list(read_documents(file, field="body"))
     file.write_bytes(b"nothing of the kind")
@@ -127,7 +127,7 @@ def test_cut_off_and_damaged_archives_are_refused(tmp_path, packed, cut):
     file = tmp_path / f"notes.txt{packed}"
     file.write_bytes(whole[:cut] if cut else b"nothing of the kind\0")
     # whether it is unpacked to text before the end is missed, or not at all, depends on where it is cut
-    with pytest.raises(ValueError, match=r"notes\.txt\.\w+: (damaged or cut off|is not packed with)"):
+    with pytest.raises(ValueError, match=r"notes\.txt\.\w+: (damaged or truncated|is not packed with)"):
         list(read_documents(file))
 
 
@@ -137,7 +137,7 @@ def test_unknown_places_and_endings_are_refused_at_once(tmp_path):
     with pytest.raises(ValueError, match=r"no file below it ends in \.txt"):
         read_documents(tmp_path)
     (tmp_path / "notes.doc").touch()
-    with pytest.raises(ValueError, match=r"notes.doc: its name ends in none of"):
+    with pytest.raises(ValueError, match=r"notes.doc: its name must end in one of"):
         read_documents(tmp_path / "notes.doc")
 
 
@@ -156,7 +156,7 @@ def test_a_list_of_texts_or_objects_in_one_json_file(tmp_path):
     with pytest.raises(ValueError, match=r"notes\.json: no field 'text'; its fields are \['body'\]"):
         [*read_documents(file)]
     file.write_text('{"text": "One."}', encoding="utf-8")
-    with pytest.raises(ValueError, match=r"notes\.json: is one JSON value that is no list"):
+    with pytest.raises(ValueError, match=r"notes\.json: is one JSON value, but not a list"):
         [*read_documents(file)]
 
 

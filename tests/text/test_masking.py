@@ -129,7 +129,7 @@ def test_rates_outside_their_range_are_refused(rate):
 
 
 def test_impossible_replacements_are_refused():
-    with pytest.raises(ValueError, match="no shares"):
+    with pytest.raises(ValueError, match="be shares"):
         Replacement(MASK, 50, SPECIAL, masked=0.9, random=0.2)
     with pytest.raises(ValueError, match="all 5 ids are special"):
         Replacement(MASK, 5, SPECIAL)

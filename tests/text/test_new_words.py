@@ -193,7 +193,7 @@ def test_rare_strings_are_left_out_where_memory_is_bounded_and_told(tokenizers):
     ("model", "message"),
     [
         (models.WordLevel({"a": 0, "[UNK]": 1}, unk_token="[UNK]"), "kind WordLevel"),
-        (models.WordPiece({"a": 0, "[UNK]": 1}, unk_token="[UNK]"), "no rules that cut text into words"),
+        (models.WordPiece({"a": 0, "[UNK]": 1}, unk_token="[UNK]"), "no rules that split text into words"),
     ],
 )
 def test_tokenizers_that_take_no_words_are_refused(model, message):

@@ -143,7 +143,7 @@ def test_files_that_are_passed_over_are_named(tmp_path):
         (tmp_path / "raw" / name).write_text("Some words that are read.\n")
     facts = prepare_corpus([tmp_path / "raw"], tmp_path / "out", CorpusRecipe()).facts
     assert facts["unread"] == ["b/c.jsonl.md5", "b/old.pdf", "notes.docx"]
-    assert "Passed over for their endings: b/c.jsonl.md5, b/old.pdf, notes.docx." in as_text(facts)
+    assert "Not read because of their endings: b/c.jsonl.md5, b/old.pdf, notes.docx." in as_text(facts)
 
 
 def test_progress_is_told(raw, tmp_path):
@@ -153,20 +153,20 @@ def test_progress_is_told(raw, tmp_path):
 
 
 def test_near_duplicates_cannot_stay_out_where_exact_ones_stay():
-    with pytest.raises(ValueError, match="Say near=0"):
+    with pytest.raises(ValueError, match="Set near=0"):
         CorpusRecipe(near=0.5, exact=False)
 
 
 def test_other_settings_or_files_in_the_same_place_are_refused(raw, done):
-    with pytest.raises(ValueError, match="holds a preparation with other settings"):
+    with pytest.raises(ValueError, match="contains a preparation with other settings"):
         prepare_corpus([raw], done.path, CorpusRecipe())
-    with pytest.raises(ValueError, match="holds a preparation with other files"):
+    with pytest.raises(ValueError, match="contains a preparation with other files"):
         prepare_corpus([raw / "0.jsonl"], done.path, RECIPE)
 
 
 def test_a_corpus_that_another_recogniser_of_languages_filtered_is_refused(raw, done, monkeypatch):
     monkeypatch.setattr(preparation, "RECOGNISER", "py3langid 0")
-    with pytest.raises(ValueError, match="holds a preparation with other recogniser"):
+    with pytest.raises(ValueError, match="contains a preparation with other recogniser"):
         prepare_corpus([raw], done.path, RECIPE)
 
 
@@ -179,11 +179,11 @@ def test_a_file_that_was_refused_may_be_mended_and_the_same_call_goes_on(tmp_pat
     file.write_text("la cellule \xe9tait l\xe0\n" * 4, encoding="utf-8")
     made = prepare_corpus([file], tmp_path / "out", CorpusRecipe(), watch=told.append)
     assert [document.text for document in made.corpus.documents()] == ["la cellule \xe9tait l\xe0"]
-    assert "read anew" in told[0].values["note"]
+    assert "read again" in told[0].values["note"]
 
 
 def test_text_of_which_nothing_is_left_is_refused_with_counts(raw, tmp_path):
-    with pytest.raises(ValueError, match=r"no document is left \(.*short: 13"):
+    with pytest.raises(ValueError, match=r"no document remains \(.*short: 13"):
         prepare_corpus([raw], tmp_path / "out", CorpusRecipe(least_words=1000))
 
 

@@ -140,5 +140,5 @@ def test_an_article_without_text_is_told_of(tmp_path):
     documents = read_documents(tmp_path / "a.xml")
     assert [document.text for document in documents] == ["B"]
     assert documents.rejected[0].reason == "the article has neither title nor abstract nor body"
-    with pytest.raises(ValueError, match="holds no article; its outermost element is 'pmc-articleset'"):
+    with pytest.raises(ValueError, match="contains no article; its outermost element is 'pmc-articleset'"):
         read(tmp_path, "<pmc-articleset></pmc-articleset>", "b.xml")

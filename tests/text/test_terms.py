@@ -58,9 +58,9 @@ def test_a_list_of_terms_keeps_its_order_and_counts_what_can_be_counted():
 
 
 def test_nothing_to_look_up_is_refused():
-    with pytest.raises(ValueError, match="the general text holds no word"):
+    with pytest.raises(ValueError, match="the general text contains no word"):
         characteristic(MAIN, {}, most=3)
-    with pytest.raises(ValueError, match="the list of terms holds none"):
+    with pytest.raises(ValueError, match="the list of terms is empty"):
         given_terms(["", "\t"], MAIN, None)
 
 

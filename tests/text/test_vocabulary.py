@@ -118,7 +118,7 @@ def test_bytes_know_everything_and_characters_that_were_never_met_are_unknown(co
 
 @pytest.mark.parametrize("any_kind", KINDS)
 def test_a_kind_without_room_or_name_is_refused(any_kind, corpus):
-    with pytest.raises(ValueError, match=r"a vocabulary of 20 has no room.*Give it more than"):
+    with pytest.raises(ValueError, match=r"a vocabulary of 20 has no room.*Set more than"):
         train_tokenizer(corpus, kind=any_kind, size=20)
     with pytest.raises(ValueError, match="Known: wordpiece, bpe, unigram"):
         train_tokenizer(corpus, kind="words", size=300)
@@ -132,7 +132,7 @@ def test_where_memory_is_bounded_rare_words_are_left_out_and_told(any_kind, tmp_
     tokenizer = train_tokenizer(corpus, kind=any_kind, size=400, words=40, watch=told.append)
     assert {"naloxone", "reverses"} <= {piece.lstrip("\u0120\u2581") for piece in tokenizer.get_vocab()}
     [note] = [each.values["note"] for each in told if each.values]
-    assert note.startswith("The rarest are left out, so that memory is bounded: ")
+    assert note.startswith("The rarest are not counted, to limit memory: ")
     again = train_tokenizer(corpus, kind=any_kind, size=400, words=40)
     assert again.backend_tokenizer.to_str() == tokenizer.backend_tokenizer.to_str()
     roomy = train_tokenizer(corpus, kind=any_kind, size=400, watch=(everything := []).append)
@@ -161,7 +161,7 @@ def test_words_of_no_language_are_not_learnt_from(tmp_path):
     told = []
     tokenizer = train_tokenizer(corpus, kind="bpe", size=300, lower=False, watch=told.append)
     assert "ACGT" not in "".join(tokenizer.get_vocab())
-    assert "Words of more than 200 characters are left out: 1." in {each.values.get("note") for each in told}
+    assert "Words of more than 200 characters are not counted: 1." in {each.values.get("note") for each in told}
 
 
 def test_counts_are_exact_where_all_words_fit():
@@ -194,5 +194,5 @@ def test_of_words_met_once_those_that_stay_are_drawn_from_the_whole_text():
 
 
 def test_a_bound_that_keeps_nothing_is_refused():
-    with pytest.raises(ValueError, match="keep 2 or more"):
+    with pytest.raises(ValueError, match="Set at least 2"):
         WordCounts(1)

@@ -43,14 +43,14 @@ def test_the_newest_two_states_are_kept_and_the_last_step_needs_none(case, tmp_p
     assert states(tmp_path) == []
 
 
-@pytest.mark.parametrize("damage", ["cut off", "changed", "without manifest", "gone"])
+@pytest.mark.parametrize("damage", ["truncated", "changed", "without manifest", "gone"])
 def test_a_damaged_newest_state_falls_back_to_the_one_before_and_says_so(damage, case, tmp_path, caplog):
     _, expected = run(case, tmp_path / "whole")
     out = tmp_path / "damaged"
     run(case, out, until=4)
     weights = out / "state-000000003" / "state.safetensors"
     content = weights.read_bytes()
-    if damage == "cut off":
+    if damage == "truncated":
         weights.write_bytes(content[:-100])
     elif damage == "changed":
         weights.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
@@ -61,7 +61,7 @@ def test_a_damaged_newest_state_falls_back_to_the_one_before_and_says_so(damage,
     with caplog.at_level(logging.WARNING):
         numbers, weights_found = run(case, out)
     assert numbers == [3, 4]
-    assert "going on from the state before it" in caplog.text
+    assert "continuing from the state before it" in caplog.text
     assert "state-000000003" in caplog.text
     assert all(torch.equal(weights_found[name], value) for name, value in expected.items())
     assert (out / LOG).read_bytes() == (tmp_path / "whole" / LOG).read_bytes()
@@ -135,9 +135,9 @@ def test_how_often_a_state_is_saved_can_be_told_by_the_environment(case, tmp_pat
 @pytest.mark.parametrize(
     ("name", "damage", "said"),
     [
-        (LOG, "changed", f"{LOG} is damaged: its first 2 lines are not those of {CLOCK}"),
-        (LOG, "deleted", f"{LOG} is damaged: its first 2 lines are not those of {CLOCK}"),
-        (CLOCK, "changed", rf"Remove \S+{CLOCK}: the run goes"),
+        (LOG, "changed", f"{LOG} is damaged: its first 2 lines differ from {CLOCK}"),
+        (LOG, "deleted", f"{LOG} is damaged: its first 2 lines differ from {CLOCK}"),
+        (CLOCK, "changed", rf"Remove \S+{CLOCK} to continue; earlier"),
     ],
 )
 def test_a_damaged_log_or_clock_is_named_with_the_way_out(name, damage, said, case, tmp_path):

@@ -54,7 +54,7 @@ def test_a_longer_plan_takes_the_settled_steps_alike(schedule, decay):
 
 @pytest.mark.parametrize("schedule", ["stable", "constant"])
 def test_a_warm_up_that_would_change_with_the_steps_is_refused(schedule):
-    with pytest.raises(ValueError, match=r"as plan\.warmup = 0\.06 is\. Give it in steps"):
+    with pytest.raises(ValueError, match=r"but plan\.warmup = 0\.06\. Set it in steps"):
         Plan(schedule=schedule)
 
 

@@ -93,7 +93,7 @@ def test_a_spike_is_in_the_log_with_its_documents_and_the_first_is_told(tmp_path
     assert [progress.done for progress in told if "spike" in progress.values] == list(JUMPS)
     notes = {progress.done: progress.values["note"] for progress in told if "note" in progress.values}
     assert list(notes) == [60], "later ones stand in the log alone"
-    assert "Training continues; a single one does no harm. Its texts: a60, b60." in notes[60]
+    assert "Training continues, because a single case is harmless. Its texts: a60, b60." in notes[60]
     assert [progress.done for progress in told] == list(range(1, 71))  # no step is left out
 
 

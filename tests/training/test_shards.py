@@ -83,5 +83,5 @@ def test_without_gradient_and_behind_the_block_layers_are_as_they_were():
 
 
 def test_an_objective_without_layers_is_refused():
-    with pytest.raises(ValueError, match=r"plan.recompute = true computes layers again, but Linear has no encoder"):
+    with pytest.raises(ValueError, match=r"plan.recompute = true recomputes layers, but Linear has no encoder"):
         recomputed(nn.Linear(2, 2)).__enter__()

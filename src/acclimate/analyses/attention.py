@@ -170,12 +170,12 @@ class AttentionAnalysis:
             f"Counted over {first.texts:,} texts ({first.queries:,} tokens) of {self.source}.",
             "positional: at least 90% of a head's maxima on adjacent tokens; in one place: on the token before, or on "
             "the one after; vertical: more than 90% on marks, which are [CLS], [SEP] and the period (Yao et al. 2022).",
-            "Random weights are the control: what they meet too, training need not have made.",
+            "Random weights are the control: training is not needed for what they also show.",
         )
         lead = (
-            "A head is judged by where the largest weight of each token falls. Texts are read up to "
-            f"{self.max_tokens:,} tokens; special tokens and padding ask nothing. By chance: the share of maxima there "
-            "if they fell anywhere in a text."
+            "A head is classified by the position of the largest weight of each token. Texts are read up to "
+            f"{self.max_tokens:,} tokens; special tokens and padding are not counted as queries. By chance: the "
+            "share if maxima were at random positions."
         )
         return Section("Heads", columns, tuple(rows), lines, lead=lead)
 
@@ -216,7 +216,7 @@ def analyse_heads(
     seed        of the random weights
     """
     if not texts:
-        raise ValueError("no texts were given, and heads are judged by what they look at in texts")
+        raise ValueError("no texts given, but heads are judged by their attention on texts. Give some")
     analysed = []
     for name, model_path in zip(short_names(models), models, strict=True):
         where = resolved(model_path)

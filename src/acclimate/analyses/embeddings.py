@@ -167,8 +167,9 @@ class EmbeddingsAnalysis:
         if self.source:
             lines.append(f"In the texts: the pieces that occur in {self.source}.")
         lines += [
-            f"{model.name}: the rows have nothing to do with those of {self.models[0]} (mean cosine "
-            f"{model.everywhere.cosine:.2f}): neither was trained from the other, and the distance says nothing."
+            f"{model.name}: the rows are unrelated to those of {self.models[0]} (mean cosine "
+            f"{model.everywhere.cosine:.2f}). Neither model was trained from the other, so the distance is "
+            "meaningless."
             for model in self.moved
             if model.everywhere.cosine < UNRELATED
         ]
@@ -255,7 +256,7 @@ def analyse_embeddings(
     """
     if len(models) < 2:
         raise ValueError(
-            f"{amount(len(models), 'model')} given: name the model that others are compared with, and then those"
+            f"{amount(len(models), 'model')} given: name the reference model first, then the models to compare with it"
         )
     places = [resolved(model) for model in models]
     tables = []
@@ -357,8 +358,8 @@ def _require_word(word: str, first: Embeddings, model: str) -> None:
         return
     pieces = " ".join(load_tokenizer(model).tokenize(f" {word}"))
     raise ValueError(
-        f"'{word}' is no single piece of the vocabulary of {first.name}, which reads it as {pieces}: only whole pieces "
-        "have an embedding. Name other words"
+        f"'{word}' is not a single piece of the vocabulary of {first.name}, which splits it into {pieces}. Only "
+        "whole pieces have an embedding: name other words"
     )
 
 

@@ -166,7 +166,7 @@ class ImportanceAnalysis:
         rows = [(domain.name, domain.source, f"{domain.texts:,}", f"{domain.tokens:,}") for domain in self.domains]
         layers, heads = self.domains[0].importance_LH.shape
         lines = (
-            f"{self.model}: {layers} layers of {amount(heads, 'head')}. Texts are drawn evenly, and read up to "
+            f"{self.model}: {layers} layers of {amount(heads, 'head')}. Texts are drawn evenly and read up to "
             f"{self.max_tokens} tokens.",
             f"Normalised {SHUFFLED[self.over]}: {HOW[self.how]}.",
         )
@@ -353,7 +353,8 @@ def analyse_importance(
     """
     if len(sources) < 2:
         raise ValueError(
-            f"{len(sources)} domain given: importances are compared between domains. Name two or more, as NAME=TEXTS"
+            f"{len(sources)} domain given, but importances are compared between domains. Name at least two, as "
+            "NAME=TEXTS"
         )
     where = resolved(model)
     loaded = load_masked_language_model(where, hidden_dropout=dropout, attention_dropout=attention_dropout)
@@ -386,7 +387,9 @@ def _sampled(sources: Mapping[str, Path], column: str, sample: int, seed: int) -
     texts = {name: sample_texts(path, column=column, size=sample, seed=seed) for name, path in sources.items()}
     for name, drawn in texts.items():
         if len(drawn) < 2:
-            raise ValueError(f"{sources[name]}: 1 text of {name}, but its texts are halved. Give more of them")
+            raise ValueError(
+                f"{sources[name]}: 1 text of {name}, but its texts are divided into halves. Give more texts"
+            )
     return texts
 
 

@@ -26,7 +26,7 @@ def sample_texts(path: Path, *, column: str = "text", size: int = 200, seed: int
     Raises ValueError if it holds no text.
     """
     if size < 1:
-        raise ValueError(f"{size} texts were asked for; ask for 1 or more")
+        raise ValueError(f"{size} texts requested. Request at least 1")
     generator = random.Random(seed)
     sample: list[tuple[int, str]] = []
     for number, text in enumerate(read_texts(path, column=column)):
@@ -35,7 +35,7 @@ def sample_texts(path: Path, *, column: str = "text", size: int = 200, seed: int
         elif (place := generator.randrange(number + 1)) < size:
             sample[place] = (number, text)
     if not sample:
-        raise ValueError(f"{path}: holds no text in '{column}'")
+        raise ValueError(f"{path}: contains no text in '{column}'")
     return [text for _, text in sorted(sample)]
 
 
@@ -63,7 +63,7 @@ def longest_row(name: str, model: str, tokenizer: Any, max_tokens: int) -> int:
     """
     longest = min(max_tokens, longest_input(model) or max_tokens)
     if longest <= (around := len(put_around(tokenizer))):
-        raise ValueError(f"max_tokens is {max_tokens}: {name} puts {around} tokens around a text")
+        raise ValueError(f"max_tokens is {max_tokens}, but {name} adds {around} tokens to a text. Increase it")
     return longest
 
 

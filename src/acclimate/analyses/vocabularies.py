@@ -47,18 +47,18 @@ class VocabularyRecipe:
     kind: VocabularyKind = "wordpiece"
     """Kind of vocabulary to learn: WordPiece as BERT's, byte-level as RoBERTa's, or a unigram model as ALBERT's."""
     size: Count = 30_522
-    """Most entries, special tokens and characters included; 0: none is learnt, models are compared alone."""
+    """Largest number of entries, including special tokens and characters; 0: learn none, only compare models."""
     lower: bool = True  # lower-case and drop accents, as the "uncased" models do
     characters: Positive = 1_000
-    """Number of distinct characters to keep, the most frequent; bpe has the 256 bytes instead."""
+    """Number of most frequent characters to keep; bpe uses the 256 bytes instead."""
     longest: Annotated[int, Range(least=3)] = 512  # longest input in tokens that the new tokenizer states for its model
     most_terms: Positive = 1_000  # most terms to find by comparing with general text
-    seed: Count = 0  # seed of the texts that are set aside to measure on
+    seed: Count = 0  # seed of the sample of texts for measuring
 
     def __post_init__(self) -> None:
         check_ranges(self)
         if self.kind not in KINDS:
-            raise ValueError(f"kind is '{self.kind}'; it is one of {', '.join(KINDS)}")
+            raise ValueError(f"kind is '{self.kind}'. Set one of {', '.join(KINDS)}")
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class VocabulariesAnalysis:
     def advice(self) -> str:
         """Return a sentence: pieces a word under each vocabulary."""
         first, *others = [
-            f"{vocabulary.texts.per_word:.2f}{' pieces a word' * (not number)} under {_called(vocabulary.name)}"
+            f"{vocabulary.texts.per_word:.2f}{' pieces per word' * (not number)} under {_called(vocabulary.name)}"
             for number, vocabulary in enumerate(self.vocabularies)
         ]
         return f"Your texts break into {', '.join([first, *others])}."
@@ -141,7 +141,7 @@ class VocabulariesAnalysis:
         fewer = 1 - last.per_text / best.per_text
         if fewer < 0:
             return (
-                f"The vocabulary of {best.name}, of {best.entries:,} entries, takes fewer pieces a text than the "
+                f"The vocabulary of {best.name}, of {best.entries:,} entries, needs fewer pieces per text than the "
                 f"in-domain one of {last.entries:,}. A larger in-domain one (size=...) may do better."
             )
         if fewer < WORTH:
@@ -200,7 +200,7 @@ class VocabulariesAnalysis:
     def found(self, most: int) -> Section:
         """Return at most `most` terms that some vocabulary breaks, with their pieces."""
         if not self.terms:
-            text = "No terms were looked up. Give general text to find them by (--general), or a list (--terms)."
+            text = "No terms were examined. Add general text to find terms (--general), or a list of terms (--terms)."
             return Section("Terms", lines=(text,))
         broken = [judged for judged in self.terms if not all(judged.whole(at) for at in range(len(self.vocabularies)))]
         numbers = range(len(self.vocabularies))
@@ -222,15 +222,15 @@ class VocabulariesAnalysis:
             for judged in self.terms
         )
         z = "" if self.own_terms else " z: of the log-odds against general text (Monroe et al., 2008)."
-        lines = ("The pieces of each term; a check mark: one piece a word.",)
+        lines = ("The pieces of each term; a check mark: one piece per word.",)
         columns = ("Term", "In the texts", "In general text", "z", *self.names)
         return Section("Terms", columns, rows, lines, lead=f"{self.kept_whole()}{z}")
 
     def kept_whole(self) -> str:
         """Return how many terms each vocabulary keeps whole, and what terms they are."""
-        which_terms = "that were given" if self.own_terms else "that stand out most against general text"
+        which_terms = "that were given" if self.own_terms else "that differ most from general text"
         counts = ", ".join(f"{self.whole(at):,} under {_called(name)}" for at, name in enumerate(self.names))
-        return f"Of {amount(len(self.terms), 'term')} {which_terms}, {counts} are one piece a word ({WHOLE})."
+        return f"{amount(len(self.terms), 'term')} {which_terms}: {counts} have one piece per word ({WHOLE})."
 
     def broken(self) -> Section:
         """Return the most frequent words of three pieces and more under each vocabulary."""
@@ -318,7 +318,9 @@ def compare_vocabularies(
     other texts or under other settings.
     """
     if not models and not recipe.size:
-        raise ValueError("size is 0 and no model is given: there is no vocabulary. Give --model MODEL, or a size")
+        raise ValueError(
+            "size is 0 and no model is given, so there is no vocabulary to analyse. Add --model MODEL or set size"
+        )
     held = held_out(corpus, recipe.seed)
     held_general = None if general is None else held_out(general, recipe.seed)
     tokenizers: list[Any] = [load_tokenizer(resolved(model)) for model in models]
@@ -376,7 +378,9 @@ class Held:
 def held_out(corpus: Corpus, seed: int) -> Held:
     """Return the corpus with a tenth of its texts, HELD at most, set aside. Raises ValueError where it has too few."""
     if len(corpus) < LEAST:
-        raise ValueError(f"{corpus.path}: {len(corpus)} texts, but a tenth is set aside to measure on. Give {LEAST}")
+        raise ValueError(
+            f"{corpus.path}: {len(corpus)} texts, but a tenth of them is reserved for measuring. Give {LEAST}"
+        )
     numbers = random.Random(seed).sample(range(len(corpus)), min(HELD, len(corpus) // LEAST))
     return Held(corpus, tuple(sorted(numbers)))
 
@@ -422,8 +426,8 @@ def _learnt(recipe: VocabularyRecipe, held: Held, path: Path, watch: Watch) -> A
         files.check_manifest(path)
         if files.read_json(path / LEARNT) != record:
             raise ValueError(
-                f"{path} holds a vocabulary learnt from other texts or under other settings, see {path / LEARNT}. "
-                "Choose another --out, or remove that one"
+                f"{path} has a vocabulary that was learnt from other texts or with other settings, see "
+                f"{path / LEARNT}. Choose another --out, or remove this one"
             )
         return load_tokenizer(path)
     settings = {key: record[key] for key in ("kind", "size", "lower", "characters", "longest")}
@@ -461,7 +465,7 @@ def _vocabulary(
     encoded = lengths.tokenised(held.sample, by)
     texts = lengths.pieces("texts", held.sample, encoded, by)
     if texts is None:
-        raise ValueError(f"{held.corpus.path}: none of {len(held.sample):,} texts holds a word. Give other texts")
+        raise ValueError(f"{held.corpus.path}: none of {len(held.sample):,} texts contains a word. Give other texts")
     in_general = held_general and lengths.pieces(
         "general", held_general.sample, lengths.tokenised(held_general.sample, by), by
     )

@@ -85,7 +85,7 @@ def _check_type(function: str, name: str, annotation: str, value: Any) -> None:
     types, description = PLAIN[plain]
     if not isinstance(value, types) or (plain != "bool" and isinstance(value, bool)):
         text = " ".join(shown(value).split())
-        raise KeywordError(f"{function}(): {name}={text} has to be {description}{EXAMPLES.get(name, '')}")
+        raise KeywordError(f"{function}(): {name}={text} must be {description}{EXAMPLES.get(name, '')}")
 
 
 def current_call() -> str:
@@ -116,7 +116,7 @@ def model_path(function: str, keyword: str, model: Any) -> str:
     """Return a directory or hub id as text. Raises KeywordError for anything else."""
     if isinstance(model, str | PathLike):
         return str(os.fspath(model))
-    raise KeywordError(f"{function}(): {keyword}={shown(model)} has to be a directory or a hub id")
+    raise KeywordError(f"{function}(): {keyword}={shown(model)} must be a directory or a hub id")
 
 
 @contextlib.contextmanager

@@ -32,10 +32,10 @@ FILES = ("word_list", "vectors")  # settings of a method that name a file
 MODELS = ("model", "tokenizer")  # settings of a method that name a model
 PREPARED = "which `acclimate data prepare FILE` writes: OUT/data"
 NEEDED = {  # option of a study -> what is wrong without it
-    "model": "needs a pretrained model: give --model, a directory or hub id",
-    "corpus": "needs raw text of the domain: give --corpus, a file or folder of it",
-    "general": "needs general text: give --general, a file or folder of it",
-    "data": "reads its datasets from a folder: give --data DIR",
+    "model": "needs a pretrained model. Add --model with a directory or hub id",
+    "corpus": "needs raw text of the domain. Add --corpus with a file or folder of it",
+    "general": "needs general text. Add --general with a file or folder of it",
+    "data": "reads its datasets from a folder. Add --data DIR",
 }
 
 
@@ -80,7 +80,7 @@ def check_ended(parameters: Mapping[str, Any]) -> None:
     check_directory(parameters)
     if not any(parameters["run"].glob(f"*{OUTCOME}")):
         raise ValueError(
-            f"{parameters['run']} holds no outcome: nothing there has come to its end. Run it again to go on"
+            f"{parameters['run']} has no outcome yet: nothing there is finished. Run the command again to continue"
         )
 
 
@@ -90,7 +90,7 @@ def check_race(parameters: Mapping[str, Any]) -> None:
 
     check_ended(parameters)
     if not (parameters["run"] / f"race{OUTCOME}").is_file():
-        raise ValueError(f"{parameters['run']} holds another study. Give the --out of a race")
+        raise ValueError(f"{parameters['run']} belongs to another study. Give the --out of a race")
 
 
 def check_locked(parameters: Mapping[str, Any]) -> None:
@@ -142,7 +142,7 @@ def check_start(parameters: Mapping[str, Any]) -> None:
     """Raises ValueError if a small encoder is to be pretrained and there is no general text for it."""
     if parameters["model"] == SCRATCH and parameters["general"] is None:
         raise ValueError(
-            "--model scratch pretrains a small encoder on general text: give --general TEXT, or leave --model out to "
+            "--model scratch pretrains a small encoder on general text: give --general TEXT, or remove --model to "
             "start from the embedded encoder"
         )
 
@@ -166,7 +166,7 @@ def check_study(study: Study, parameters: Mapping[str, Any]) -> None:
         models, _ = apart(parameters[LISTED])
         check_models(models)
         if not models:
-            raise ValueError("no model given: name one or more, directories or hub ids")
+            raise ValueError("no model given. Name one or more models: directories or hub ids")
     recipe = check_settings(f"study {study.name}", parameters)
     if "task" in parameters:
         try:
@@ -192,7 +192,7 @@ def _check_datasets(recipe: Any, data: Path | None) -> None:
     from acclimate.reading.datasets.catalogue import AbsentError
 
     if data is None and getattr(recipe, "datasets", None) == ():
-        raise ValueError("no datasets given: add --data DIR, a folder of datasets, or datasets=[...] that names files")
+        raise ValueError("no datasets given. Add --data DIR, a folder of datasets, or datasets=[...] that names files")
     for named in (*getattr(recipe, "datasets", ()), *getattr(recipe, "tasks", ())):
         with suppress(AbsentError):  # the study reports it
             _check_dataset(named, data)
@@ -253,7 +253,7 @@ def check_settings(name: str, parameters: Mapping[str, Any], *more: str) -> Any:
         key, _, value = assignment.partition("=")
         if not hasattr(base, key) and key in parameters:
             option = key.replace("_", "-")
-            raise ValueError(f"command line: '{key}' is no setting here but an option: --{option} {value}")
+            raise ValueError(f"command line: '{key}' is an option here, not a setting: write --{option} {value}")
     path = parameters.get("recipe")
     file_recipe = settings.from_toml(type(base), path, base=base) if path else base
     return settings.override(file_recipe, [*assignments_in(parameters), *more])
@@ -269,7 +269,7 @@ def check_ready(parameters: Mapping[str, Any]) -> None:
     unread = [name for name in HUB if parameters.get(name)]
     unread += [name for name in ("dev", "test") if not isinstance(parameters.get(name), str | Path | None)]
     if unread:
-        raise ValueError(f"{unread[0]}: {task} has files and splits already. Leave {unread[0]} out")
+        raise ValueError(f"{unread[0]}: {task} already defines its files and splits. Remove {unread[0]}")
 
 
 def label_columns(named: str | Sequence[str] | None) -> str | tuple[str, ...]:
@@ -346,7 +346,7 @@ def check_tracker(names: Sequence[str] | None) -> None:
 
         for name in names:
             if name not in TRACKERS:
-                raise ValueError(f"no tracker is called '{name}'. Known: {', '.join(TRACKERS)}")
+                raise ValueError(f"no tracker is named '{name}'. Known: {', '.join(TRACKERS)}")
 
 
 def assignments_in(parameters: Mapping[str, Any]) -> list[str]:
@@ -355,6 +355,6 @@ def assignments_in(parameters: Mapping[str, Any]) -> list[str]:
     values: dict[str, str] = {}
     for key, _, value in (assignment.partition("=") for assignment in assignments):
         if key in values:
-            raise ValueError(f"command line: '{key}' is stated twice, as {values[key]} and as {value}. State it once")
+            raise ValueError(f"command line: '{key}' appears twice, as {values[key]} and as {value}. Give it once")
         values[key] = value
     return assignments

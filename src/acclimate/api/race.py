@@ -90,13 +90,13 @@ def order_race(
 
     if inputs.rows and recipe.folds:
         raise ValueError(
-            f"{option('rows')} samples rows of train alone, and {option('folds')} divides train, dev and test "
-            f"together: leave one out"
+            f"{option('rows')} samples rows of train only, but {option('folds')} divides train, dev and test "
+            "together. Remove one of them"
         )
     if inputs.raw.general is None and inputs.model is None:
         raise ValueError(
-            f"{option('model', 'scratch')} pretrains a small encoder on general text, and there is none. Add "
-            f"{option('general', 'TEXT')}, or leave {option('model')} out to start from the embedded encoder"
+            f"{option('model', 'scratch')} pretrains a small encoder, but there is no general text. Add "
+            f"{option('general', 'TEXT')}, or remove {option('model')} to start from the embedded encoder"
         )
     limit, notes = budget_or_usual(budget, recipe, probe_only=probe_only)
     refuse_unused(

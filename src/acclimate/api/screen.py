@@ -171,7 +171,7 @@ def _cost(progress: Progress) -> str:
         return ""
     speed = spent.tokens / max(spent.seconds, 1e-9)
     tokens, flops = (f"{_short(value)} of {_short(value * whole)}" for value in (spent.tokens, spent.flops))
-    return f"; {tokens} tokens, {speed:,.0f} a second; {flops} FLOPs"
+    return f"; {tokens} tokens, {speed:,.0f} per second; {flops} FLOPs"
 
 
 def _short(number: float) -> str:

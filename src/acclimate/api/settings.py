@@ -29,7 +29,7 @@ def class_of(name: str) -> str:
     names = schema()["names"]
     if name not in names:
         near = did_you_mean(name, names, "")
-        raise ValueError(f"no settings are called '{name}'{near}")
+        raise ValueError(f"no settings are named '{name}'{near}")
     return str(names[name]["class"])
 
 

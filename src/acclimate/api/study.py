@@ -169,7 +169,9 @@ class Study:
 
     def _raced(self) -> RaceReport:
         if self.report is None:
-            raise ValueError(f"{self.path}: this is no finished race, so it has no table of contestants. Print it")
+            raise ValueError(
+                f"{self.path}: not a finished race, so it has no table of contestants. Print the study instead"
+            )
         return self.report
 
 

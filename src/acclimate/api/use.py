@@ -57,11 +57,11 @@ def predict(
 
     columns = {"text": text, "pair": pair, "id": id}
     if isinstance(file, str) and " " in file and not Path(file).exists():
-        raise ValueError(f"{shown(file)} is no file. Give texts in a list: predict(model, [{shown(file)}])")
+        raise ValueError(f"{shown(file)} is not a file. Give texts in a list: predict(model, [{shown(file)}])")
     if isinstance(file, str | Path):
         file = rows_file(file, HubChoice(split=split))
     elif split:
-        raise TypeError("predict(): split is for a dataset that is named, as a folder or an id of the hub")
+        raise TypeError("predict(): split applies only to a dataset folder or a dataset of the hub. Remove it")
     rows = [*dicts_of(file)] if is_table(file) else file.tolist() if hasattr(file, "tolist") else file
     with watched(progress) as watch:
         if out is None:
@@ -71,12 +71,13 @@ def predict(
                 if value
             ]:
                 raise TypeError(
-                    f"predict(): {unused[0]} is for predictions that go to a file. Add out=, or leave it out"
+                    f"predict(): {unused[0]} applies only to predictions that are written to a file. Add out=, or "
+                    "remove it"
                 )
             return make(model, rows, **columns, contestant=contestant, watch=watch)
         if not isinstance(rows, str | Path):
             raise TypeError(
-                "predict(): texts in memory cannot be written with out=. Write them to a file first, or leave `out` out"
+                "predict(): texts in memory cannot be written with out=. Write them to a file first, or remove out="
             )
         options: dict[str, Any] = {**columns, "keep": keep, "format": format, "skip_bad": skip_bad}
         options["contestant"] = contestant
@@ -122,11 +123,11 @@ def embed(
     from acclimate.shipping.embed import embed_file
 
     if isinstance(file, str) and " " in file and not Path(file).exists():
-        raise ValueError(f"{shown(file)} is no file. Give texts in a list: embed(model, [{shown(file)}])")
+        raise ValueError(f"{shown(file)} is not a file. Give texts in a list: embed(model, [{shown(file)}])")
     if not isinstance(file, str | Path):
         for name, value in (("out", out), ("id", id), ("format", format), ("split", split)):
             if value:
-                raise TypeError(f"embed(): {name} is for a file of texts. Omit it for texts in memory")
+                raise TypeError(f"embed(): {name} applies only to a file of texts. Remove it for texts in memory")
         rows = [*dicts_of(file)] if is_table(file) else file.tolist() if hasattr(file, "tolist") else file
         with watched(progress) as watch:
             return make(model, rows, text=text, contestant=contestant, watch=watch)

@@ -174,10 +174,10 @@ def evaluate(
     if task is None:
         model, task = None, model
     if task is None:
-        raise TypeError("evaluate() needs a task: a labelled file, a table, a list of rows or a dataset")
+        raise TypeError("evaluate() needs a task. Pass a labelled file, a table, a list of rows or a dataset")
     if refused := schema()["classes"]["Evaluation"]["refused"].keys() & settings.keys():
         name = min(refused)
-        raise ValueError(f"evaluate(): {name}: {schema()['classes']['Evaluation']['refused'][name]}. Leave it out")
+        raise ValueError(f"evaluate(): {name}: {schema()['classes']['Evaluation']['refused'][name]}. Remove it")
     return race(
         task,
         model=EMBEDDED if model is None else model_path("evaluate", "model", model),
@@ -272,7 +272,7 @@ def adapt(
     from acclimate.models.loading import EMBEDDED
 
     if method not in NAMES:
-        raise ValueError(f"no method is called '{method}'{did_you_mean(method, NAMES, '')}")
+        raise ValueError(f"no method is named '{method}'{did_you_mean(method, NAMES, '')}")
     texts = {name: raw_text(settings[name]) for name in RAW_TEXT if name in settings}
     values = nested({**settings, **texts})
     values |= {name: model_path("adapt", name, values[name]) for name in MODELS if name in values}

@@ -71,7 +71,7 @@ class _Verbs(TyperGroup):
             name, at = getattr(error, "option_name", ""), error.ctx
             takes = getattr(at.command.callback, "takes", "") if name and at else ""
             if isinstance(takes, str) and takes and (meant := _settings_called(takes, name)):
-                error.message += f". It is a setting, stated without dashes: {meant}=VALUE"
+                error.message += f". It is a setting: write it without dashes, as {meant}=VALUE"
                 error.possibilities = None
             if NO_CHOICE in error.message:  # newer typer has pydantic's words before its own
                 help_text = getattr(getattr(error, "param", None), "help", "")

@@ -21,7 +21,7 @@ def _page_and_texts(name: str, parameters: Mapping[str, Any]) -> None:
     """Check --out and --texts. name: what the page is usually called."""
     if parameters["out"].is_dir():
         raise ValueError(
-            f"--out {parameters['out']} is a folder; name the page to write, such as {parameters['out'] / name}"
+            f"--out {parameters['out']} is a folder. Name the page to write, such as {parameters['out'] / name}"
         )
     if parameters["texts"] is not None:
         check_texts(parameters["texts"], parameters["column"])
@@ -70,21 +70,23 @@ def embeddings(
     session: Session,
     models: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[MODEL]...", help="Local directories or hub ids; compared with the first."),
+        typer.Argument(metavar="[MODEL]...", help="Local directories or hub ids. The first is the reference."),
     ] = None,
     texts: Annotated[
         Path | None,
-        typer.Option("--texts", help="Raw text of the domain, or a table: its words are reported separately."),
+        typer.Option("--texts", help="Raw text of the domain, or a table. Its words are reported separately."),
     ] = None,
     column: options.ColumnOption = "text",
-    words: Annotated[str, typer.Option("--words", help="Such as lead,cell: their nearest words in each model.")] = "",
+    words: Annotated[
+        str, typer.Option("--words", help="Words, such as lead,cell, to list with their nearest words in each model.")
+    ] = "",
     axes: Annotated[
         Literal["first", "all"],
         typer.Option("--axes", help="Principal axes of the first model's embeddings, or of all models'."),
     ] = "first",
-    out: Annotated[Path, typer.Option("--out", help="Page to write; distances as CSV beside it.")] = Path(
-        "embeddings.html"
-    ),
+    out: Annotated[
+        Path, typer.Option("--out", help="Page to write. A CSV with the distances is written beside it.")
+    ] = Path("embeddings.html"),
 ) -> None:
     """How far models moved the word embeddings of the first (TAPTER, Figure 1, Appendix B): a table and a page."""
     from acclimate.analyses.embeddings import analyse_embeddings, write_page
@@ -109,17 +111,18 @@ def importance(
     session: Session,
     model: options.ModelName,
     domains: Annotated[
-        list[str], typer.Argument(metavar="NAME=TEXTS...", help="Two domains or more: raw text, a corpus or a table.")
+        list[str], typer.Argument(metavar="NAME=TEXTS...", help="At least two domains: raw text, a corpus or a table.")
     ],
     column: options.ColumnOption = "text",
-    sample: Annotated[int, typer.Option("--sample", help="Number of texts to sample of each domain.", min=1)] = 300,
+    sample: Annotated[int, typer.Option("--sample", help="Number of texts to sample from each domain.", min=1)] = 300,
     max_tokens: Annotated[int, typer.Option("--max-tokens", help="Tokens to read of each text.")] = 164,
     normalisation: Annotated[
-        Literal["paper", "min-max", "rank"], typer.Option("--normalisation", help="paper: Eq. 10, |tanh z|.")
+        Literal["paper", "min-max", "rank"],
+        typer.Option("--normalisation", help="How to normalise importance. paper: Eq. 10, |tanh z|."),
     ] = "paper",
     over: Annotated[
         Literal["layer", "model"],
-        typer.Option("--over", help="Heads are normalised over a layer, or over the model."),
+        typer.Option("--over", help="Normalise importance over the heads of a layer or of the model."),
     ] = "layer",
     dropout: Annotated[
         float | None, typer.Option("--dropout", help="Dropout of hidden states; by default the model's.")
@@ -127,9 +130,9 @@ def importance(
     attention_dropout: Annotated[
         float | None, typer.Option("--attention-dropout", help="Dropout of attention; by default the model's.")
     ] = None,
-    out: Annotated[Path, typer.Option("--out", help="Page to write; figures and heads as CSV beside it.")] = Path(
-        "importance.html"
-    ),
+    out: Annotated[
+        Path, typer.Option("--out", help="Page to write. CSVs with figures and heads are written beside it.")
+    ] = Path("importance.html"),
 ) -> None:
     """How alike head importance is in several domains (DGA, 4.3), and by chance: tables and a page."""
     from acclimate.analyses.head_importance import analyse_importance, write_page
@@ -158,8 +161,8 @@ def _named_sources(sources: list[str]) -> dict[str, Path]:
     for source in sources:
         name, equals, place = source.partition("=")
         if not (name and equals and place):
-            raise ValueError(f"'{source}': say which domain the texts are of, as NAME=TEXTS")
+            raise ValueError(f"'{source}': name the domain of the texts, as NAME=TEXTS")
         if name in by_name:
-            raise ValueError(f"two domains are called '{name}': {by_name[name]} and {place}. Name each differently")
+            raise ValueError(f"two domains are named '{name}': {by_name[name]} and {place}. Name each differently")
         by_name[name] = Path(place)
     return by_name

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 REPORT, TABLE = "report.md", "counts.csv"  # neither has the ending of raw text
 
-data = Verbs(help="Make labelled files and raw text ready, retrieve from it, fetch benchmarks.", no_args_is_help=True)
+data = Verbs(help="Prepare labelled files and raw text, retrieve from it, fetch benchmarks.", no_args_is_help=True)
 
 
 @data.command()
@@ -81,13 +81,13 @@ def corpus(
     separated: options.SeparatedOption = "line",
     model: Annotated[
         str | None,
-        typer.Option("--model", help="Also make the tokens that this model trains on: a directory or hub id."),
+        typer.Option("--model", help="Also tokenise the corpus for this model: a directory or hub id."),
     ] = None,
     processes: Annotated[
-        int, typer.Option("--processes", help="Number of processes; 0: one for each processor.", min=0, max=1024)
+        int, typer.Option("--processes", help="Number of processes; 0: one per processor.", min=0, max=1024)
     ] = 0,
     memory: Annotated[
-        int, typer.Option("--memory", help="Megabytes for finding documents that are repeated.", min=1)
+        int, typer.Option("--memory", help="Memory for the search for repeated documents, in megabytes.", min=1)
     ] = 1024,
 ) -> None:
     """Read, filter and de-duplicate raw text, with counts of all that is left out: OUT/corpus and a report."""
@@ -129,11 +129,13 @@ def _queries(parameters: Mapping[str, Any]) -> None:
     if parameters["cut_from"] is None:
         if parameters["task"] is None or parameters["corpus"] is None:
             queries = (
-                "no FILE given, whose texts are the queries"
+                "no FILE given. Name the labelled file whose texts are the queries"
                 if parameters["task"] is None
-                else "no corpus given. Add --corpus PATH, raw text"
+                else "no corpus given. Add --corpus PATH with raw text"
             )
-            raise ValueError(f"{queries}; or cut a smaller K from a retrieval with --from RUN --k NUMBER")
+            raise ValueError(
+                f"{queries}; or select fewer documents from an earlier retrieval with --from RUN --k NUMBER"
+            )
         check_files({**parameters, "data": None, "corpus": None})
         check_raw_text(parameters["corpus"])
     elif not parameters["cut_from"].is_dir():
@@ -151,27 +153,29 @@ def retrieve(
     session: Session,
     labelled: LabelledFiles,
     task: Annotated[
-        Path | None, typer.Argument(metavar="FILE", help="A labelled file; its training texts are the queries.")
+        Path | None, typer.Argument(metavar="FILE", help="A labelled file. Its training texts are the queries.")
     ] = None,
     corpus: Annotated[
         list[Path] | None,
         typer.Option("--corpus", help="Raw text to retrieve from, a file or folder; may be repeated."),
     ] = None,
     separated: options.SeparatedOption = "line",
-    k: Annotated[int | None, typer.Option("--k", help="Documents for each query, 1 to 10,000 (50).")] = None,
+    k: Annotated[int | None, typer.Option("--k", help="Documents per query, 1 to 10,000. Default 50.")] = None,
     how: Annotated[
         Literal["bm25", "random", "dsir"] | None,
-        typer.Option("--how", help="random, dsir: as many documents as BM25 finds, sampled."),
+        typer.Option("--how", help="bm25; random or dsir: sample as many documents as BM25 finds."),
     ] = None,
     queries: Annotated[
-        Literal["text", "keywords"] | None, typer.Option("--queries", help="Whole texts, or the keywords of long ones.")
+        Literal["text", "keywords"] | None,
+        typer.Option("--queries", help="Queries: whole texts, or the keywords of long texts."),
     ] = None,
     cut_from: Annotated[
-        Path | None, typer.Option("--from", metavar="RUN", help="A finished retrieval to cut a smaller K from.")
+        Path | None,
+        typer.Option("--from", metavar="RUN", help="A finished retrieval from which to select a smaller K."),
     ] = None,
-    shards: Annotated[int, typer.Option("--shards", help="Number of parts to cut the index into.", min=1)] = 1,
+    shards: Annotated[int, typer.Option("--shards", help="Number of parts of the index.", min=1)] = 1,
     cluster: Annotated[
-        str, typer.Option("--cluster", help="Ray cluster that works on the shards: auto, or HOST:PORT.")
+        str, typer.Option("--cluster", help="Ray cluster that processes the shards: auto, or HOST:PORT.")
     ] = "",
     out: options.OutOption = Path("runs/retrieve"),
 ) -> None:
@@ -189,7 +193,9 @@ def retrieve(
             assignments = [*(session.parameters["assignments"] or []), *settings]
             others = task or corpus or session.parameters["recipe"] or labelled != type(labelled)(train=labelled.train)
             if k is None or assignments != [f"k={k}"] or others:
-                raise ValueError(f"--from {cut_from} cuts what was retrieved there: give --k and --out, nothing else")
+                raise ValueError(
+                    f"--from {cut_from} selects from an earlier retrieval. Give only --k and --out with it"
+                )
             retrieval = ranks.first_then_all(lambda: retrieve.cut_retrieval(cut_from, k, out, watch=watch))
         else:
             joined = session.parameters["corpus"]  # one path; _queries checks it
@@ -205,7 +211,7 @@ def _vocabulary(parameters: Mapping[str, Any]) -> None:
         if path is not None:
             check_raw_text(path)
     if parameters["terms"] is not None and not parameters["terms"].is_file():
-        raise ValueError(f"--terms {parameters['terms']}: there is no such file. Write a list of terms, one a line")
+        raise ValueError(f"--terms {parameters['terms']}: there is no such file. Write a list of terms, one per line")
 
 
 @data.command()
@@ -214,13 +220,14 @@ def vocabulary(
     session: Session,
     texts: Annotated[Path, typer.Argument(metavar="TEXTS", help="Raw text, a file or folder, or a corpus.")],
     models: Annotated[
-        list[str] | None, typer.Option("--model", metavar="MODEL", help="A directory or hub id; may be given again.")
+        list[str] | None,
+        typer.Option("--model", metavar="MODEL", help="A model: a directory or hub id. May be repeated."),
     ] = None,
     general: Annotated[
-        Path | None, typer.Option("--general", help="General raw text, to find the terms that are special to TEXTS.")
+        Path | None, typer.Option("--general", help="General raw text, used to find terms typical of TEXTS.")
     ] = None,
     terms: Annotated[
-        Path | None, typer.Option("--terms", metavar="FILE", help="Terms to look up instead, one a line.")
+        Path | None, typer.Option("--terms", metavar="FILE", help="File of terms to look up instead, one per line.")
     ] = None,
     separated: options.SeparatedOption = "line",
     out: options.OutOption = Path("runs/vocabulary"),
@@ -256,9 +263,10 @@ def fetch(
         str,  # reading.published.CATALOGUES has them, but loads numpy; tests/data/test_fetch.py holds this help to it
         typer.Argument(metavar="CATALOGUE", help="blurb or questions; with --from also tlm, dga, glue."),
     ],
-    to: Annotated[Path, typer.Option("--to", metavar="DIR", help="Folder to fill; the same command goes on there.")],
+    to: Annotated[Path, typer.Option("--to", metavar="DIR", help="Folder to fill. Repeat the command to continue.")],
     source: Annotated[
-        Path | None, typer.Option("--from", metavar="DIR", help="A copy to take the files from, instead of the web.")
+        Path | None,
+        typer.Option("--from", metavar="DIR", help="Folder with a copy of the files, used instead of the web."),
     ] = None,
 ) -> None:
     """Fetch a benchmark's files from where they are published, checked by their hashes; or check and take a copy."""
@@ -272,4 +280,4 @@ def fetch(
             outcome = fetch.fetch(datasets, to, watch=watch)
         else:
             outcome = fetch.copy(datasets, source, to, watch=watch)
-    session.say(f"{outcome.as_text()}\nTo count what is there: acclimate doctor {catalogue} --data {to}")
+    session.say(f"{outcome.as_text()}\nTo check the counts: acclimate doctor {catalogue} --data {to}")

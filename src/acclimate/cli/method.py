@@ -21,7 +21,7 @@ def _method(parameters: Mapping[str, Any]) -> str:
     """Return the name of the method. Raises ValueError where there is none of it."""
     method = str(parameters["method"])
     if method not in NAMES:
-        raise ValueError(f"no method is called '{method}'{did_you_mean(method, NAMES, '')}")
+        raise ValueError(f"no method is named '{method}'{did_you_mean(method, NAMES, '')}")
     return method
 
 

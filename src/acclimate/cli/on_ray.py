@@ -85,7 +85,7 @@ def launch(
                 if not tries_left:
                     raise
                 died = f"a process has died ({type(deaths[0]).__name__})"
-                print(f"acclimate: {died}; all are started anew, {tries_left} more times at most", file=sys.stderr)
+                print(f"acclimate: {died}; all are started again, {tries_left} more times at most", file=sys.stderr)
 
 
 def _run(environment: Mapping[str, Any]) -> None:
@@ -122,8 +122,8 @@ def _connected(cluster: str, processors: int, gpus: int) -> Iterator[None]:
         for resource, number in (("CPU", processors), ("GPU", gpus)):
             if resources.get(resource, 0) < number:
                 raise ValueError(
-                    f"the cluster has {resources.get(resource, 0):g} {resource}, but {number} are asked for. Lower "
-                    f"--workers or --threads, or add machines to it"
+                    f"the cluster has {resources.get(resource, 0):g} {resource}, but the command needs {number}. "
+                    "Lower --workers or --threads, or add machines to it"
                 )
         yield
 
@@ -134,15 +134,19 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         description="Run a command of acclimate in several processes of a Ray cluster.",
     )
     parser.add_argument("--workers", type=int, required=True, help="processes")
-    parser.add_argument("--cluster", default="auto", help="HOST:PORT of the cluster's head, or auto: this machine's")
-    parser.add_argument("--threads", type=int, default=1, help="processors that each process claims")
-    parser.add_argument("--gpu", action="store_true", help="a GPU for each process")
-    parser.add_argument("command", nargs=argparse.REMAINDER, help="such as: adapt mlm model=MODEL --out runs/dapt")
+    parser.add_argument(
+        "--cluster", default="auto", help="HOST:PORT of the head of the cluster, or auto: that of this machine"
+    )
+    parser.add_argument("--threads", type=int, default=1, help="processors per process")
+    parser.add_argument("--gpu", action="store_true", help="one GPU per process")
+    parser.add_argument(
+        "command", nargs=argparse.REMAINDER, help="the command, such as adapt mlm model=MODEL --out runs/dapt"
+    )
     options = parser.parse_args(arguments)
     if not options.command:
-        parser.error("give a command of acclimate after the options")
+        parser.error("add a command of acclimate after the options")
     if min(options.workers, options.threads) < 1:
-        parser.error("--workers and --threads are at least 1")
+        parser.error("--workers and --threads must be at least 1")
     return options
 
 

@@ -17,7 +17,7 @@ class _Verb(TyperCommand):
         _, _, order = self.make_parser(ctx).parse_args(args=list(args))
         for parameter, count in Counter(order).items():
             if count > 1 and not (parameter.multiple or ctx.resilient_parsing) and parameter.nargs == 1:
-                raise USAGE_ERROR(f"{parameter.opts[-1]} is given {count} times. Give it once", ctx=ctx)
+                raise USAGE_ERROR(f"{parameter.opts[-1]} appears {count} times. Give it once", ctx=ctx)
         return super().parse_args(ctx, args)
 
 

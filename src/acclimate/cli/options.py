@@ -76,7 +76,8 @@ ContestantOption = Annotated[
     typer.Option(
         "--contestant",
         metavar="NAME",
-        help="Use this contestant's model instead of the model to use. A race keeps the best encoder and the baseline.",
+        help="Use the model of this contestant instead of the recommended one. A race keeps the best encoder and "
+        "the baseline.",
     ),
 ]
 RaceDirectory = Annotated[Path, typer.Argument(metavar="RUN", help="Directory of a finished race, or its baseline.")]
@@ -87,10 +88,10 @@ ModelsAndSettings = Annotated[
 ]
 
 OutOption = Annotated[
-    Path, typer.Option("--out", help="Directory of the run; the same command goes on there.", rich_help_panel=RUN)
+    Path, typer.Option("--out", help="Directory of the run. Repeat the command to continue there.", rich_help_panel=RUN)
 ]
 DryRunOption = Annotated[
-    bool, typer.Option("--dry-run", help="Print the plan and what it costs; start nothing.", rich_help_panel=RUN)
+    bool, typer.Option("--dry-run", help="Print the plan and its cost without starting it.", rich_help_panel=RUN)
 ]
 JsonOption = Annotated[
     bool,
@@ -102,7 +103,7 @@ ModelOption = Annotated[
     str | None,
     typer.Option(
         "--model",
-        help="A local directory or a hub id, or embedded: what comes with acclimate.",
+        help="A local directory, a hub id, or embedded: the encoder that comes with acclimate.",
         rich_help_panel=COMPARED,
     ),
 ]
@@ -119,7 +120,7 @@ LeaksOption = Annotated[
     Literal["keep", "drop"],
     typer.Option(
         "--leaks",
-        help="Labelled rows that contain a test text: keep them and score both ways, or drop them.",
+        help="Labelled rows that contain a test text: keep them and score with and without them, or drop them.",
         rich_help_panel=FILES,
     ),
 ]
@@ -134,20 +135,20 @@ DataOption = Annotated[
 ]
 Benchmark = Annotated[
     Path | None,
-    typer.Option("--data", metavar="DIR", help="Folder of a benchmark, as `acclimate data fetch` fills it."),
+    typer.Option("--data", metavar="DIR", help="Folder of a benchmark, as created by `acclimate data fetch`."),
 ]
 SeparatedOption = Annotated[
     Literal["line", "blank"],
     typer.Option(
         "--separated",
-        help="What separates documents in .txt files: a line each, or blank lines.",
+        help="How documents are separated in .txt files: one per line, or by blank lines.",
         rich_help_panel=RAW_TEXT,
     ),
 ]
 RowsOption = Annotated[
     int, typer.Option("--rows", help="Number of training rows to sample; 0: all.", min=0, rich_help_panel=FILES)
 ]
-ColumnOption = Annotated[str, typer.Option("--text", help="Column of the text, if the file has columns.")]
+ColumnOption = Annotated[str, typer.Option("--text", help="Column of the text in a table.")]
 SampleOption = Annotated[int, typer.Option("--sample", help="Number of texts to sample.", min=1)]
 
 
@@ -158,12 +159,12 @@ def _option(kind: Any, name: str, help: str, panel: str, **more: Any) -> Any:
 LABELLED: Group = {  # a user's labelled files
     "dev": (
         _option(
-            Path | None, "--dev", "Labelled file to choose on, or a split of the dataset; by default split off.", FILES
+            Path | None, "--dev", "Labelled file for choices, or a split of the dataset; by default split off.", FILES
         ),
         None,
     ),
     "test": (
-        _option(Path | None, "--test", "Labelled file to score on, once, or a split; by default split off.", FILES),
+        _option(Path | None, "--test", "Labelled file for the final scores, or a split; by default split off.", FILES),
         None,
     ),
     "text": (_option(str, "--text", "Column of the text.", COLUMNS), "text"),
@@ -172,7 +173,7 @@ LABELLED: Group = {  # a user's labelled files
         _option(
             list[str] | None,
             "--label",
-            "Column of the label; repeated: a column of 0 and 1 for each label.  [default: label]",
+            "Column of the label. Repeat it to name a column of 0 and 1 for each label.  [default: label]",
             COLUMNS,
         ),
         None,
@@ -181,7 +182,7 @@ LABELLED: Group = {  # a user's labelled files
         _option(
             str,
             "--labels",
-            "Names of the classes 0, 1, ... or of the places of vectors of 0 and 1, with commas between them.",
+            "Names of the classes 0, 1, ... or of the positions in vectors of 0 and 1, separated by commas.",
             COLUMNS,
         ),
         "",
@@ -190,13 +191,13 @@ LABELLED: Group = {  # a user's labelled files
         _option(
             str | None,
             "--group",
-            "Column of what has to stay on one side of a split; or template (rows that differ in numbers and names "
-            "only), or text (pairs that share a text).",
+            "Column whose equal values must stay in one split; or template (rows that differ only in numbers and "
+            "names), or text (pairs that share a text).",
             COLUMNS,
         ),
         None,
     ),
-    "id": (_option(str | None, "--id", "Column of the rows' ids.", COLUMNS), None),
+    "id": (_option(str | None, "--id", "Column of the row ids.", COLUMNS), None),
     "kind": (
         _option(
             Literal["auto", "sequence", "multilabel", "score", "tokens", "span"],
@@ -208,28 +209,30 @@ LABELLED: Group = {  # a user's labelled files
         ),
         "auto",
     ),
-    "separator": (_option(str, "--separator", "What separates the labels of a row that has several.", COLUMNS), ""),
+    "separator": (_option(str, "--separator", "Separator between several labels in one row.", COLUMNS), ""),
     "fold_labels": (
-        _option(bool, "--fold-labels", "Treat labels that differ in case or spaces only as one.", COLUMNS),
+        _option(bool, "--fold-labels", "Treat labels that differ only in case or spaces as one.", COLUMNS),
         False,
     ),
     "repair": (
-        _option(bool, "--repair", "Mend what can be mended, such as answers that begin a space early; counted.", FILES),
+        _option(
+            bool, "--repair", "Correct simple faults, such as answers that begin a space early, and count them.", FILES
+        ),
         False,
     ),
     "metric": (
         _option(
             str,
             "--metric",
-            "macro_f1, accuracy, pearson, entity_f1, ...; by default that of the kind.",
+            "macro_f1, accuracy, pearson, entity_f1, ...; the default depends on the kind.",
             COLUMNS,
             autocompletion=begins_with(_metrics),
         ),
         "",
     ),
-    "max_tokens": (_option(int, "--max-tokens", "Cut examples that are longer.", COLUMNS), 256),
+    "max_tokens": (_option(int, "--max-tokens", "Longest example in tokens; longer ones are cut.", COLUMNS), 256),
     "split_seed": (
-        _option(int, "--split-seed", "Seed of the split, if no dev or test file is given.", FILES, min=0),
+        _option(int, "--split-seed", "Seed of the random split if there is no dev or test file.", FILES, min=0),
         0,
     ),
 }
@@ -252,7 +255,7 @@ RAW: Group = {  # raw text
         _option(
             Path | None,
             "--general",
-            "General raw text, to retrieve from, or to pretrain on with --model scratch.",
+            "General raw text for retrieval, or for pretraining with --model scratch.",
             RAW_TEXT,
         ),
         None,
@@ -260,7 +263,7 @@ RAW: Group = {  # raw text
     "separated": (SeparatedOption, "line"),
 }
 JOBS: Group = {  # where a study's jobs run
-    "workers": (_option(int, "--workers", "Processes that share the jobs.", JOBS_RUN, min=1), 1),
+    "workers": (_option(int, "--workers", "Number of processes that run jobs at the same time.", JOBS_RUN, min=1), 1),
     "cluster": (
         Annotated[
             str,
@@ -274,14 +277,14 @@ JOBS: Group = {  # where a study's jobs run
         _option(
             int,
             "--threads",
-            "Threads of each job; 0: all processors, shared by the workers; on a cluster 1.",
+            "Threads per job; 0: all processors, divided among the workers; on a cluster 1.",
             JOBS_RUN,
             min=0,
         ),
         0,
     ),
     "gpu_share": (
-        _option(float, "--gpu-share", "Share of a GPU that each job on a cluster claims.", JOBS_RUN, min=0),
+        _option(float, "--gpu-share", "Share of a GPU for each job on a cluster.", JOBS_RUN, min=0),
         0.0,
     ),
 }
@@ -313,7 +316,7 @@ ASSIGNMENTS: Group = {
     "assignments": (
         Annotated[
             list[str] | None,
-            typer.Argument(metavar="[KEY=VALUE]...", help="Settings; `acclimate settings` prints them."),
+            typer.Argument(metavar="[KEY=VALUE]...", help="Settings as NAME=VALUE; `acclimate settings` lists them."),
         ],
         None,
     ),

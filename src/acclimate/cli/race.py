@@ -45,13 +45,14 @@ def doctor(
     labelled: LabelledFiles,
     raw: Raw,
     model: options.ModelOption = None,
-    seeds: Annotated[int, typer.Option("--seeds", help="Seeds of the race to come.")] = SEEDS,
+    seeds: Annotated[int, typer.Option("--seeds", help="Number of seeds of the planned race.")] = SEEDS,
     contestants: Annotated[
-        int, typer.Option("--contestants", help="Contestants of that race beside the untouched model.")
+        int,
+        typer.Option("--contestants", help="Number of contestants of the planned race besides the untouched model."),
     ] = 4,
     run: Annotated[
         Path | None,
-        typer.Option("--run", help="A finished race on this task, whose scores' spread counts instead of a guess."),
+        typer.Option("--run", help="A finished race on this task, whose variance is used instead of a guess."),
     ] = None,
     data: options.DataOption = None,
     details: Annotated[bool, typer.Option("--details", help="Print all findings, and tables of all counts.")] = False,
@@ -115,8 +116,8 @@ def race(
         typer.Option(
             "--checkpoint",
             metavar="NAME=PATH",
-            help="An encoder of yours, a directory or hub id, that races as it is beside the untouched model; may be "
-            "repeated.",
+            help="Your own encoder (a directory or hub id), compared with the untouched model without further "
+            "adaptation. May be repeated.",
             rich_help_panel=options.COMPARED,
         ),
     ] = None,
@@ -133,8 +134,8 @@ def race(
         bool,
         typer.Option(
             "--probe-only",
-            help="Adapt, and probe each frozen encoder: what did adapting change? No fine-tuning. With "
-            "'contestants=[\"TF-IDF\"]' it adapts nothing either. The race itself can go on from there.",
+            help="Adapt and probe each frozen encoder, without fine-tuning. 'contestants=[\"TF-IDF\"]' also skips "
+            "adaptation. Repeat the command without this option to continue with the race.",
             rich_help_panel=options.COMPARED,
         ),
     ] = False,
@@ -142,7 +143,7 @@ def race(
         bool,
         typer.Option(
             "--all",
-            help="Race every contestant whose texts are given, not the default ones alone.",
+            help="Race every contestant whose texts are given, not only the defaults.",
             rich_help_panel=options.COMPARED,
         ),
     ] = False,
@@ -152,8 +153,8 @@ def race(
         int | None,
         typer.Option(
             "--folds",
-            help="Score by cross-validation with this number of folds, repeated once a seed, in place of one test set: "
-            "for few labelled rows. The same as folds=K.",
+            help="Score by cross-validation with this number of folds, repeated for each seed, instead of one test "
+            "set. For few labelled rows. The same as folds=K.",
             rich_help_panel=options.COMPARED,
         ),
     ] = None,
@@ -161,8 +162,8 @@ def race(
         Literal["rounds", "settled"] | None,
         typer.Option(
             "--until",
-            help="settled: continue, one round at a time, until the answer is settled, at most for the budget and 20 "
-            "rounds. The same as until=settled.",
+            help="settled: continue round by round until the answer is settled, the budget is used or 20 rounds "
+            "are done. The same as until=settled.",
             rich_help_panel=options.COMPARED,
         ),
     ] = None,
@@ -170,8 +171,8 @@ def race(
         bool,
         typer.Option(
             "--learning-curve",
-            help="Then also score the untouched model and the best adapted one with 12.5, 25 and 50% of the labels: "
-            "what is adapting worth in labels?",
+            help="Afterwards score the untouched model and the best adapted one with 12.5, 25 and 50% of the "
+            "labels, to measure the worth of adapting in labels.",
             rich_help_panel=options.COMPARED,
         ),
     ] = False,
@@ -239,7 +240,7 @@ def _run(session: Session, order: RaceOrder) -> None:
     if json:
         session.give({"directory": str(out), "studies": documents_of(out)})
     if end.report.facts.stopped == INTERRUPTED:
-        session.say("The race was interrupted. The same command continues it.")
+        session.say("The race was interrupted. Repeat the command to continue.")
         session.status = INTERRUPTED_STATUS
         return
     session.status = FAILED if end.failed else 0
@@ -261,7 +262,7 @@ def _model_then_task(parameters: Mapping[str, Any]) -> None:
         check_order(parameters["model"], parameters["task"])
     elif any((Path(parameters["task"]) / place).is_file() for place in ("config.json", "checkpoint/config.json")):
         raise ValueError(
-            f"{parameters['task']} is a model, and no task is stated. Add one: evaluate {parameters['task']} TASK"
+            f"{parameters['task']} is a model, and no task is given. Add one: evaluate {parameters['task']} TASK"
         )
     check_files(parameters)
 
@@ -327,7 +328,7 @@ def _tell_use(session: Session, run: Path) -> None:
     if outcome.race.use:
         lines.append(f"Share it: acclimate ship {run} --to FOLDER")
         if any(result.task.kind == "tokens" for result in outcome.results):
-            lines.append("A file of running text, a line each, is read with --format txt")
+            lines.append("For plain text with one sentence per line, add --format txt")
     if (run / ENCODER).exists():
         option = f"--contestant {shlex.quote(outcome.race.encoder)}"
         lines.append(f"The best encoder is in {run / ENCODER}: add {option} to use {outcome.race.encoder}")

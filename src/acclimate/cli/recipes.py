@@ -33,7 +33,7 @@ def recipes(
         return
     listed = [recipe_name for recipe_name in names if name is None or recipe_name.startswith(f"{name}/")]
     if not listed:
-        raise ValueError(f"no recipe is called '{name}'{did_you_mean(name or '', names, '')}")
+        raise ValueError(f"no recipe is named '{name}'{did_you_mean(name or '', names, '')}")
     width = max(map(len, listed))
     session.say("\n".join(f"{recipe_name.ljust(width)}  {_title(recipe_name)}" for recipe_name in listed))
 

@@ -56,7 +56,7 @@ def settings(
     classes = schema()["classes"]
     if as_schema:
         if setting_names:
-            raise ValueError(f"--schema is of all settings of {called}. Leave {setting_names[0]} out")
+            raise ValueError(f"--schema prints all settings of {called}. Remove {setting_names[0]}")
         session.say(json.dumps(json_schema(classes, kind), indent=2))
         return
     width = min(shutil.get_terminal_size().columns, 120)
@@ -165,7 +165,7 @@ def _one_model_settings(race: Mapping[str, Any], methods: Mapping[str, Method]) 
     adapting = {method.group(contestant) for method in methods.values() for contestant in method.contestants}
     refused = dict.fromkeys((*sorted(adapting), "retrieval", "pretrain", "adapt_seeds"), "evaluate adapts no model")
     refused |= dict.fromkeys(("contestants", "tfidf"), "evaluate runs one model alone")
-    refused |= {"learning_curve": "this is for race --learning-curve"}
+    refused |= {"learning_curve": "this applies only to race --learning-curve"}
     fields = {name: about for name, about in race["fields"].items() if name not in refused}
     about = "The settings of a race that mean something where one model runs alone."
     return {**race, "about": about, "fields": fields, "refused": refused, "code": "RaceRecipe"}

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from acclimate.reading.labelled import LabelledFiles
 
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="--out of race, evaluate or a study.")]
-PAPERS, RUNS = "The papers' studies", "A study that runs or has run"
+PAPERS, RUNS = "The papers' studies", "A running or finished study"
 
-study = Verbs(help="Repeat the papers' studies on your data; look at a study's state.", no_args_is_help=True)
+study = Verbs(help="Repeat the papers' studies on your data, or show the state of a study.", no_args_is_help=True)
 
 
 def _task_command(named: Study, out: Path) -> Callable[..., None]:
@@ -142,7 +142,7 @@ def verify(session: Session, run: Directory) -> None:
     if changes:
         typer.echo("\n".join(changes))
         raise typer.Exit(1)
-    typer.echo(f"All results are those of {run / LOCK}.")
+    typer.echo(f"All results agree with {run / LOCK}.")
 
 
 @study.command(rich_help_panel=RUNS)

@@ -52,43 +52,45 @@ def predict(
         str,
         typer.Argument(
             metavar="FILE",
-            help="Texts, with the columns that the race had: a file, or a dataset of the hub; - reads standard input.",
+            help="Texts with the columns of the race: a file, or a dataset of the hub; - reads standard input.",
         ),
     ],
     out: Annotated[
         str,
         typer.Option(
-            "--out", metavar="FILE", help=".csv, .tsv, .jsonl, .parquet, or .conll of a tagger; - prints JSON lines."
+            "--out",
+            metavar="FILE",
+            help="File to write: .csv, .tsv, .jsonl or .parquet, for a tagger also .conll; - prints JSON lines.",
         ),
     ] = "-",
     text: Annotated[
         str | None,
-        _column("--text", "Column of the text, if not that of the race."),
+        _column("--text", "Column of the text, if it differs from the race."),
     ] = None,
     pair: Annotated[
         str | None,
         typer.Option(
-            "--pair", help="Column of the second text, if not that of the race.", rich_help_panel=options.COLUMNS
+            "--pair", help="Column of the second text, if it differs from the race.", rich_help_panel=options.COLUMNS
         ),
     ] = (None),
     id: Annotated[
         str | None,
-        _column("--id", "Column of the rows' ids, if not that of the race."),
+        _column("--id", "Column of the row ids, if it differs from the race."),
     ] = None,
     keep: Annotated[
         list[str] | None,
-        _column("--keep", "Column of FILE to copy; may be repeated."),
+        _column("--keep", "Column of FILE to copy to the output. May be repeated."),
     ] = None,
     format: Annotated[
         str,
         typer.Option(
             "--format",
-            help="Of FILE, if its ending does not say it: csv, tsv, jsonl, parquet, txt, conll.",
+            help="Format of FILE, if its ending does not show it: csv, tsv, jsonl, parquet, txt, conll.",
             autocompletion=options.begins_with(lambda: ("csv", "tsv", "jsonl", "parquet", "txt", "conll")),
         ),
     ] = "",
     split: Annotated[str, typer.Option("--split", help="Split of a dataset with several.")] = "",
-    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out rows that cannot be read.")] = False,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip rows that cannot be read.")] = False,
     explain: Annotated[
         Path | None,
         typer.Option(
@@ -121,8 +123,8 @@ def predict(
             watch=watch,
         )
     for row in output.skipped[:LEFT_OUT]:
-        session.say(f"Left out: {row.place}: {row.reason}")
-    left_out = f", {amount(output.left_out, 'row')} left out" if output.left_out else ""
+        session.say(f"Skipped: {row.place}: {row.reason}")
+    left_out = f", {amount(output.left_out, 'row')} skipped" if output.left_out else ""
     session.say(f"Predicted: {amount(output.rows, 'row')}{left_out}{'' if out == '-' else f', in {out}'}")
     if explain is not None:
         session.say(f"Explained: the first {amount(min(output.rows, MOST), 'row')}, in {explain}")
@@ -157,12 +159,12 @@ def embed(
     ],
     out: Annotated[str, typer.Option("--out", metavar="FILE", help="File to write: .npy or .parquet.")],
     text: Annotated[str | None, _column("--text", "Column of the text, if not that of the race or text.")] = None,
-    id: Annotated[str | None, _column("--id", "Column of the rows' ids.")] = None,
+    id: Annotated[str | None, _column("--id", "Column of the row ids.")] = None,
     format: Annotated[
         str,
         typer.Option(
             "--format",
-            help="Of FILE, if its ending does not say it: csv, tsv, jsonl, parquet, txt.",
+            help="Format of FILE, if its ending does not show it: csv, tsv, jsonl, parquet, txt.",
             autocompletion=options.begins_with(lambda: ("csv", "tsv", "jsonl", "parquet", "txt")),
         ),
     ] = "",
@@ -178,7 +180,7 @@ def embed(
 
     with session.watched() as watch:
         number, size = embed_file(model, rows, out, text=text, id=id, format=format, contestant=contestant, watch=watch)
-    session.say(f"Embedded: {amount(number, 'text')}, {size} numbers each, in {out}")
+    session.say(f"Embedded: {amount(number, 'text')}, {size} dimensions, in {out}")
 
 
 def _check_ship(parameters: Mapping[str, Any]) -> None:
@@ -201,9 +203,12 @@ def ship(
     onnx: Annotated[
         bool, typer.Option("--onnx", help="Also write ONNX copies in 32 and 8 bits, and measure agreement and speed.")
     ] = False,
-    license: Annotated[str, typer.Option("--license", help="Of the model, for the card: apache-2.0, mit, ...")] = "",
+    license: Annotated[
+        str, typer.Option("--license", help="License shown on the model card: apache-2.0, mit, ...")
+    ] = "",
     language: Annotated[
-        list[str] | None, typer.Option("--language", help="Of the texts, for the card: en, de; may be repeated.")
+        list[str] | None,
+        typer.Option("--language", help="Language of the texts shown on the model card: en, de. May be repeated."),
     ] = None,
     contestant: options.ContestantOption = "",
     push: Annotated[str | None, typer.Option("--push", metavar="REPO", help="Upload it to this hub id.")] = None,
@@ -241,12 +246,12 @@ def push(
     shipped: Annotated[Path, typer.Argument(metavar="SHIPPED", help="A directory that `acclimate ship` wrote.")],
     repository: Annotated[str, typer.Argument(metavar="OWNER/NAME", help="Id of the model on the Hugging Face hub.")],
     private: Annotated[
-        bool, typer.Option("--private/--public", help="Who may see a repository that this creates.")
+        bool, typer.Option("--private/--public", help="Visibility of a newly created repository.")
     ] = True,
     revision: Annotated[
         str | None, typer.Option("--revision", help="Branch to upload to; created if it is missing.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="List what would be uploaded; upload nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the files without uploading them.")] = False,
 ) -> None:
     """Upload a shipped model to the Hugging Face hub."""
     from acclimate.core.figures import si

@@ -85,7 +85,7 @@ class Session:
         if model:
             return model
         embedded()
-        larger = f" Larger ones are worth trying: {', '.join(LARGER)}." if hub_answers() else ""
+        larger = f" Larger models may do better: {', '.join(LARGER)}." if hub_answers() else ""
         self.say(f"{UNSTATED}{larger}")
         return EMBEDDED
 
@@ -220,7 +220,7 @@ def _home_path(value: Any) -> Any:
         return [_home_path(element) for element in value]
     if isinstance(value, Path | str) and str(value) != str(value).encode(errors="replace").decode():
         raise ValueError(
-            f"{printable(str(value))}: a name that is not UTF-8 cannot be recorded. Rename the file or folder"
+            f"{printable(str(value))}: the name is not UTF-8, so it cannot be recorded. Rename the file or folder"
         )
     if isinstance(value, str):
         name, equals, path = value.partition("=~/")
@@ -354,7 +354,7 @@ def _stoppable(out: Path) -> Iterator[None]:
         yield
     except (KeyboardInterrupt, _TerminatedError) as stop:
         message = (
-            f"Finished work is in {out}; a training run loses at most its last half minute. To continue: {command()}"
+            f"Finished work is in {out}. A training run loses at most its last half minute. To continue: {command()}"
             if out.exists()
             else "Nothing was begun."
         )

@@ -71,8 +71,8 @@ def only_ours(place: Path, source: Path) -> bool:
 @cache  # once for each folder
 def _warn(place: str) -> None:
     logging.getLogger(__name__).warning(
-        f"{place}: others can write this folder, so compiled code is not read from there, and each process compiles "
-        f"anew. Set NUMBA_CACHE_DIR to a folder that only you can write"
+        f"{place}: others can write to this folder, so its compiled code is not used and each process compiles "
+        "again. Set NUMBA_CACHE_DIR to a folder that only you can write"
     )
 
 

@@ -81,8 +81,8 @@ def disk_named(path: Path) -> Iterator[None]:
             raise
         place = next(above for above in (path, *path.absolute().parents) if above.is_dir())
         raise DiskError(
-            f"{path} cannot be written: {os.strerror(number)}; {shutil.disk_usage(place).free:,} bytes are free there. "
-            f"Make room, or mend the disk or the quota, and give the same command again: it goes on"
+            f"{path} cannot be written: {os.strerror(number)}; {shutil.disk_usage(place).free:,} bytes are free "
+            "there. Free some space, or repair the disk or the quota. Then give the same command again to continue"
         ) from error
 
 
@@ -220,7 +220,7 @@ def read_json(path: Path, *, way_out: str = "") -> Any:
     """
     try:
         if path.exists() and not path.is_file():
-            raise DamagedError(f"{path} is no file that can be read, but a directory, pipe or device{_advice(way_out)}")
+            raise DamagedError(f"{path} is not a regular file but a directory, pipe or device{_advice(way_out)}")
         return json.loads(path.read_bytes().decode("utf-8"), object_pairs_hook=_unique)
     except _TwiceError as error:
         raise DamagedError(
@@ -240,10 +240,10 @@ def read_object(path: Path, *, names: Collection[str] = (), way_out: str = "") -
 
     way_out: the sentence with which the error ends; "": to remove the file's directory
     """
-    way_out = way_out or f"Remove {path.parent}; the command that made it makes it again"
+    way_out = way_out or f"Remove {path.parent}, and repeat the command that created it"
     value = read_json(path, way_out=way_out)
     if not isinstance(value, dict):
-        raise DamagedError(f"{path} is damaged: it holds no JSON object. {way_out}")
+        raise DamagedError(f"{path} is damaged: it does not contain a JSON object. {way_out}")
     if lost := [name for name in names if name not in value]:
         raise DamagedError(f"{path} is damaged: it lacks {', '.join(lost)}. {way_out}")
     return value
@@ -272,10 +272,10 @@ def read_record(path: Path, *, of: str = "", way_out: str = "") -> Any:
     content = path.read_bytes()
     begin, end = len(_BEFORE_HASH), len(_BEFORE_HASH) + 64
     if content[:begin] != _BEFORE_HASH or content[begin:end] != _hash_of_record(path, content[end:], of):
-        way_out = way_out or f"Remove {path.parent}; the command that made it makes it again"
+        way_out = way_out or f"Remove {path.parent}, and repeat the command that created it"
         raise DamagedError(
-            f"{path} is damaged: its content is not that of the hash in it. Or an earlier version wrote it"
-            f"{_advice(way_out)}"
+            f"{path} is damaged: its content does not match the hash in it. Perhaps another version wrote "
+            f"it{_advice(way_out)}"
         )
     record: dict[str, Any] = json.loads(content)
     del record["sha256"]
@@ -420,7 +420,7 @@ def check_file(path: Path, expected: str, *, listed_in: Path, way_out: str = "")
     if not path.is_file():
         raise DamagedError(f"{path} is missing, though {listed_in} lists it{_advice(way_out)}")
     if sha256_of_input(path) != expected:
-        raise DamagedError(f"{path} is damaged: its content is not what {listed_in} lists{_advice(way_out)}")
+        raise DamagedError(f"{path} is damaged: its content differs from what {listed_in} lists{_advice(way_out)}")
 
 
 def check_manifest(
@@ -439,20 +439,20 @@ def check_manifest(
     way_out: the sentence with which the error ends; None: to remove the directory
     """
     manifest = directory / MANIFEST
-    way_out = f"Remove {directory}; the command that made it makes it again" if way_out is None else way_out
+    way_out = f"Remove {directory}, and repeat the command that created it" if way_out is None else way_out
     if not manifest.is_file():
         raise DamagedError(f"{directory} is incomplete: it has no {MANIFEST}{_advice(way_out)}")
     hashes = read_json(manifest, way_out=way_out)
     if not isinstance(hashes, dict) or not hashes or not all(isinstance(value, str) for value in hashes.values()):
-        raise DamagedError(f"{manifest} is damaged: it is no list of files with their hashes{_advice(way_out)}")
+        raise DamagedError(f"{manifest} is damaged: it is not a list of files with their hashes{_advice(way_out)}")
     for folder in sorted({"", *map(os.path.dirname, hashes)}):
         own_manifest = folder and os.path.join(folder, MANIFEST) in hashes
         present = [] if own_manifest or not (directory / folder).is_dir() else sorted(os.listdir(directory / folder))
         for name in present:
             if os.path.join(folder, name) not in hashes and _LOADED.fullmatch(name):
                 raise DamagedError(
-                    f"{directory / folder / name} is not listed in {manifest}, and loaders would read it. Move it out "
-                    f"of {directory}"
+                    f"{directory / folder / name} is not listed in {manifest}, but loaders would read it. Move it "
+                    f"out of {directory}"
                 )
     for name in hashes if names is None else names:
         file = directory / name
@@ -521,7 +521,7 @@ def _locked(path: Path, directory: Path) -> FileLock:
             holder = path.with_name(HOLDER)
             who = holder.read_text(encoding="utf-8") if holder.exists() else ""
             raise HeldError(
-                f"{directory} is in use by {who or 'another process'}. Wait for it, end it, or choose another "
+                f"{directory} is in use by {who or 'another process'}. Wait for it, stop it, or choose another "
                 f"{option('out')}"
             ) from None
         if _inode(path) == before:
@@ -571,8 +571,9 @@ def lock_named(path: Path) -> Iterator[None]:
         if isinstance(error, Timeout) or getattr(error, "errno", None) in _OF_DISK - {errno.EIO}:
             raise
         raise DiskError(
-            f"{path} cannot be locked or unlocked: {error}. Locks keep two processes apart. Mount the file system with "
-            f"locks, or choose a directory on another one, and give the same command again: it goes on"
+            f"{path} cannot be locked or unlocked: {error}. Locks prevent two processes from working there at once. "
+            "Mount the file system with locks, or choose a directory on another file system. Then give the same "
+            "command again to continue"
         ) from error
 
 

@@ -35,33 +35,32 @@ def hub_errors(repo: str, kind: Literal["model", "dataset"], *, revision: str = 
         yield
     except errors.GatedRepoError as error:
         raise ValueError(
-            f"{repo}: its owner shares it with those who accept the terms. Accept them on its page of the hub, then "
-            f"{login}"
+            f"{repo}: its owner requires you to accept terms. Accept them on its page of the hub, then {login}"
         ) from error
     except errors.RevisionNotFoundError as error:
         raise ValueError(f"{repo}: has no commit, branch or tag {revision!r}. Name another revision") from error
     except errors.LocalEntryNotFoundError as error:  # a subclass of EntryNotFoundError
         raise UnreachableError(
-            f"{repo}: a file of it is not in the hub's cache, and the hub cannot be reached. Try again, or {way_out}"
+            f"{repo}: a file is missing from the hub's cache, and the hub cannot be reached. Try again, or {way_out}"
         ) from error
     except errors.EntryNotFoundError as error:
-        raise ValueError(f"{repo}: the hub does not have a file of it ({_line(error)}). Try again") from error
+        raise ValueError(f"{repo}: the hub lacks one of its files ({_line(error)}). Try again") from error
     except errors.RepositoryNotFoundError as error:
         raise ValueError(
-            f"{_missing(repo, kind)} no such {kind} on the hub that you may see. Check the name; for a private one "
-            f"{login}"
+            f"{_missing(repo, kind)} the hub has no such {kind} that you can access. Check the name; for a private "
+            f"one {login}"
         ) from error
     except errors.OfflineModeIsEnabled as error:
         raise UnreachableError(
-            f"{_missing(repo, kind)} the hub is not asked, because HF_HUB_OFFLINE is set. Unset it, or {way_out}"
+            f"{_missing(repo, kind)} the hub is not used because HF_HUB_OFFLINE is set. Unset it, or {way_out}"
         ) from error
     except errors.HFValidationError as error:
-        raise ValueError(f"{repo}: is no name of a {kind} on the hub (owner/name). Correct it") from error
+        raise ValueError(f"{repo}: is not the name of a {kind} on the hub. Write it as owner/name") from error
     except failures() as error:
         if isinstance(error, OSError) and error.errno in LOCAL:
             raise ValueError(
-                f"{repo}: the hub's cache cannot be written ({error.strerror}). Make room there, or set HF_HOME to "
-                f"another folder"
+                f"{repo}: the hub's cache cannot be written ({error.strerror}). Free some space there, or set "
+                "HF_HOME to another folder"
             ) from error
         status = status_of(error)
         if status in (401, 403):

@@ -80,8 +80,8 @@ def workers(cluster: str = "") -> Iterator[Pool]:
         ray.init(cluster, log_to_driver=False, logging_level=logging.WARNING)
     except (OSError, RuntimeError, ray.exceptions.RayError) as error:
         raise ValueError(
-            f"no Ray cluster answers at {cluster!r}: {str(error).rstrip('.')}. Start one with `ray start --head`, and "
-            "run this on one of its machines"
+            f"no Ray cluster responds at {cluster!r}: {str(error).rstrip('.')}. Start one with `ray start --head`, "
+            "and run this on one of its machines"
         ) from error
     try:
         yield RayPool()
@@ -140,7 +140,9 @@ def _knock(cluster: str) -> None:
         return
     host, _, port = cluster.rpartition(":")
     if not host or not port.isdecimal():
-        raise ValueError(f"cluster {cluster!r} is no address. Give HOST:PORT as `ray start --head` prints it, or auto")
+        raise ValueError(
+            f"cluster {cluster!r} is not an address. Give auto, or HOST:PORT as printed by `ray start --head`"
+        )
     socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
 
 
@@ -161,7 +163,7 @@ def machines_for(threads: int, gpu_share: float = 0.0) -> list[dict[str, Any]]:
     if not able:
         gpu = f" and {gpu_share:g} GPU" if gpu_share else ""
         lacking = f"no machine of the Ray cluster has {threads} processors{gpu}"
-        raise ValueError(f"{lacking}. See `ray status`; ask for less, or add one to it")
+        raise ValueError(f"{lacking}. See `ray status`. Request less, or add a machine")
     return able
 
 
@@ -179,7 +181,8 @@ def _call(function: Callable[[Input], Output], item: Input, version: str) -> Out
     """Call the function on a machine of the cluster. Raises ValueError if another acclimate is installed there."""
     if version != __version__:
         raise ValueError(
-            f"{socket.gethostname()} has acclimate {__version__}, but the command runs {version}. Install the same"
+            f"{socket.gethostname()} has acclimate {__version__}, but the command runs {version}. Install the "
+            "same version"
         )
     return function(item)
 
@@ -194,8 +197,8 @@ def _result(task: ray.ObjectRef[Any]) -> Any:
         raise error.cause from error
     except ray.exceptions.RayError as error:
         raise RuntimeError(
-            f"a task on the Ray cluster died and Ray gave it up: {error}. Finished work is kept: the same command goes "
-            f"on from there"
+            f"a task on the Ray cluster died and Ray did not restart it: {error}. Finished work is kept. Give the "
+            "same command again to continue"
         ) from error
 
 
@@ -222,8 +225,8 @@ def map_processes(work: Callable[[Input], Output], items: Iterable[Input], proce
                 yield waiting.popleft().result()
         except BrokenProcessPool as error:
             raise ChildProcessError(
-                f"one of {processes} processes ended in the middle of its work, as where memory runs out. Ask for "
-                f"fewer, and give the same command again: it goes on"
+                f"one of {processes} processes died during its work, perhaps because memory ran out. Use fewer "
+                "processes, and give the same command again to continue"
             ) from error
         finally:
             pool.shutdown(wait=True, cancel_futures=True)

@@ -47,7 +47,9 @@ def rank() -> int:
 def _number(name: str, default: int, *, least: int) -> int:
     text = os.environ.get(name, "") or str(default)
     if not text.isdecimal() or int(text) < least:
-        raise ValueError(f"{name}={text} in the environment is no number from {least}. Unset it, or use torchrun")
+        raise ValueError(
+            f"{name}={text} in the environment is not a whole number of at least {least}. Unset it, or use torchrun"
+        )
     return int(text)
 
 
@@ -71,8 +73,8 @@ def start() -> None:
     if lost or rank() >= world():
         what = f"{', '.join(lost)} not set" if lost else f"RANK={rank()} too large"
         raise ValueError(
-            f"WORLD_SIZE={world()} in the environment says that this is one of several processes, but {what}. Start "
-            f"them with torchrun, or unset WORLD_SIZE and RANK to run in one process"
+            f"WORLD_SIZE={world()} in the environment means that this is one of several processes, but {what}. "
+            "Start them with torchrun, or unset WORLD_SIZE and RANK to run in one process"
         )
     import torch
     import torch.distributed as dist
@@ -83,8 +85,8 @@ def start() -> None:
         place, gpus = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
         if place >= gpus:
             raise ValueError(
-                f"process {place + 1} of this machine has no GPU of its own: PyTorch finds {gpus}. Start at most "
-                f"{gpus} with torchrun --nproc-per-node, or set ACCLIMATE_DEVICE=cpu"
+                f"process {place + 1} of this machine has no GPU: PyTorch finds {gpus}. Start at most {gpus} with "
+                "torchrun --nproc-per-node, or set ACCLIMATE_DEVICE=cpu"
             )
         torch.cuda.set_device(place)
     if os.environ.get("TORCHELASTIC_RUN_ID"):  # started by torchrun; a shell may end before what it started
@@ -95,8 +97,8 @@ def start() -> None:
         _waiting[:] = [dist.new_group(backend="gloo", timeout=PATIENCE)]
     except dist.DistError as error:
         raise ValueError(
-            f"process {rank()} of {world()} lost another one while all of them started. End all of them, and give the "
-            f"command to torchrun again. PyTorch says: {str(error).partition(chr(10))[0]}"
+            f"process {rank()} of {world()} lost another process at start-up. Stop all of them, and start torchrun "
+            f"again. PyTorch says: {str(error).partition(chr(10))[0]}"
         ) from error
     _ended.clear()
     pause = patience.total_seconds() / BEATS
@@ -197,9 +199,9 @@ def unanswered(error: RuntimeError) -> Exception:
 def _without_answer(waiting: Sequence[int], others: Sequence[int]) -> str:
     """Return what is said of processes that wait for others, and the way out. others: empty if they are unknown"""
     return (
-        f"Process {', '.join(map(str, waiting))} of {world()} got no answer from process "
-        f"{', '.join(map(str, others)) or 'another'}. End what is left of the run, and give the same command again: "
-        f"it goes on from its last state. Where steps are slow, set ACCLIMATE_STEP_SECONDS to more seconds"
+        f"Process {', '.join(map(str, waiting))} of {world()} received no answer from process "
+        f"{', '.join(map(str, others)) or 'another'}. Stop the remaining processes, and give the same command again "
+        "to continue from the last state. If steps are slow, increase ACCLIMATE_STEP_SECONDS"
     )
 
 
@@ -256,8 +258,9 @@ def require_same(what: str, values: Mapping[str, Any]) -> None:
             name = differing[0]
             more = f" (and {len(differing) - 1} more)" if len(differing) > 1 else ""
             raise ValueError(
-                f"{what}: the processes do not state the same: {name} is {statements[0].get(name)!r} in rank 0, but "
-                f"{others.get(name)!r} in rank {number}{more}. Give all of them the same command, files and versions"
+                f"{what}: the processes differ: {name} is {statements[0].get(name)!r} in rank 0, but "
+                f"{others.get(name)!r} in rank {number}{more}. Use the same command, files and versions for all of "
+                "them"
             )
 
 

@@ -29,9 +29,15 @@ def from_plain(record: type[Record], values: Mapping[str, Any]) -> Record:
     """
     names = {field.name for field in dataclasses.fields(typing.cast(Any, record))}
     if unknown := sorted(values.keys() - names):
-        raise ValueError(f"{record.__name__} has no {' and no '.join(unknown)}: another release wrote this")
+        raise ValueError(
+            f"{record.__name__} has no {' and no '.join(unknown)}: it was written by another release. Use that "
+            "release, or write it again"
+        )
     if missing := sorted(names - values.keys()):
-        raise ValueError(f"{' and '.join(missing)} of {record.__name__} is missing: another release wrote this")
+        raise ValueError(
+            f"{' and '.join(missing)} of {record.__name__} is missing: it was written by another release. Use that "
+            "release, or write it again"
+        )
     hints = typing.get_type_hints(record)
     return record(**{name: _typed(hints[name], value) for name, value in values.items()})
 

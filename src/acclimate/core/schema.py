@@ -107,7 +107,7 @@ def field_at(schema: Mapping[str, Any], name: str, key: str) -> dict[str, Any]:
         group = group_of(about["type"])
         if part is not last or prefix + part != key:
             if not group:
-                raise ValueError(f"'{prefix}{part}' is no group of settings, so '{key}' is not in it")
+                raise ValueError(f"'{prefix}{part}' is not a group of settings, so '{key}' cannot be in it")
             at, prefix, default = group, f"{prefix}{part}.", about.get("default")
     return about
 

@@ -57,7 +57,7 @@ class Range:
         if value is None or value == self.also:
             return
         if not math.isfinite(value):
-            raise ValueError(f"{key} = {value} is no finite number")
+            raise ValueError(f"{key} = {value} is not a finite number")
         rules = {
             f"at least {self.least}": self.least is None or value >= self.least,
             f"above {self.above}": self.above is None or value > self.above,
@@ -121,7 +121,9 @@ def from_environment(name: str, default: float) -> float:
     except ValueError:
         number = math.nan
     if not (math.isfinite(number) and number >= 0):
-        raise ValueError(f"{name}={text} in the environment is no number of seconds from 0. Unset it, or set one")
+        raise ValueError(
+            f"{name}={text} in the environment is not a number of seconds of at least 0. Unset or correct it"
+        )
     return number
 
 
@@ -202,7 +204,7 @@ def _naming_the_group(where: str, prefix: str) -> Iterator[None]:
 def _check_refused(kind: type, key: str, *, where: str, prefix: str = "") -> None:
     """Raises ValueError, with the reason, for a setting that others of its sort have and this class has not."""
     if why := getattr(kind, "refused", {}).get(key, ""):
-        raise ValueError(f"{where}: {prefix}{key}: {why}. Leave it out")
+        raise ValueError(f"{where}: {prefix}{key}: {why}. Remove it")
 
 
 def _preset(kind: Any, name: Any, *, where: str, key: str, base: Any) -> Any:
@@ -228,15 +230,15 @@ def from_toml(kind: type[T], path: Path, *, base: T | None = None) -> T:
         line = content[: error.start].count(b"\n") + 1
         raise ValueError(f"{path}:{line}: not UTF-8 ({error.reason}). Save the file in UTF-8") from error
     except RecursionError as error:
-        raise ValueError(f"{path}: nested too deeply for settings. Write each as key = value in its group") from error
+        raise ValueError(f"{path}: nested too deeply. Write each setting as key = value in its group") from error
     except ValueError as error:  # tomllib's, or Python's for a number of thousands of digits
         raise ValueError(f"{path}: not valid TOML: {error}") from error
     known = {field.name for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
     if not path.is_file() and not values.keys() <= known:
         method = path.parent.as_posix()
         raise ValueError(
-            f"{option('recipe', str(path))}: this recipe is one of `acclimate adapt {method}`, and has settings which "
-            f"this command has not. `acclimate recipes {path}` prints it"
+            f"{option('recipe', str(path))}: this recipe is for `acclimate adapt {method}` and has settings that "
+            f"this command lacks. `acclimate recipes {path}` prints it"
         )
     return from_mapping(kind, values, where=str(path), base=base)
 
@@ -292,7 +294,7 @@ def nested(values: Mapping[str, Any]) -> dict[str, Any]:
         for parent in parents:
             group = inner.setdefault(parent, {})
             if not isinstance(group, dict):
-                raise ValueError(f"{key}: '{parent}' is stated as {group!r} too. State one of them")
+                raise ValueError(f"{key}: '{parent}' is also given as {group!r}. Remove one of them")
             inner = group
         if isinstance(value, Mapping):
             inner[last] = {**inner.get(last, {}), **nested(value)}
@@ -388,7 +390,7 @@ def _parse(text: str) -> Any:
         return text  # a bare word or path is a string
     except (RecursionError, ValueError) as error:  # or Python's for a number of thousands of digits
         excerpt = f"{text[:40]}..."
-        raise ValueError(f"command line: {excerpt} is nested too deeply, or too long, for a setting") from error
+        raise ValueError(f"command line: {excerpt} is too long or too deeply nested for a setting") from error
 
 
 def _convert(hint: Any, value: Any, *, where: str, key: str) -> Any:
@@ -425,14 +427,16 @@ def _convert(hint: Any, value: Any, *, where: str, key: str) -> Any:
             return tuple(_convert(inner, item, where=where, key=key) for inner, item in pairs)
     if hint is float and isinstance(value, int | float) and not isinstance(value, bool):
         if not math.isfinite(value):
-            raise ValueError(f"{where}: {key} = {value} is no finite number")
+            raise ValueError(f"{where}: {key} = {value} is not a finite number")
         return float(value)
     if hint is Path and isinstance(value, str):
         return Path(os.path.expanduser(value))
     if isinstance(hint, type) and isinstance(value, hint) and not (hint is int and isinstance(value, bool)):
         return value
     if origin is tuple and not isinstance(value, list | tuple):
-        raise ValueError(f"{where}: {key} = {value!r} is no list. Write it as '{key}=[...]', strings in double quotes")
+        raise ValueError(
+            f"{where}: {key} = {value!r} is not a list. Write it as '{key}=[...]', with strings in double quotes"
+        )
     expected = getattr(hint, "__name__", str(hint))
     raise ValueError(f"{where}: {key} = {value!r} is {type(value).__name__}, but must be {expected}")
 

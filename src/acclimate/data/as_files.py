@@ -84,10 +84,10 @@ def labelled_files(
         if "test" in rows and _withheld(rows["test"], labelled):
             if test is not None:
                 raise ValueError(
-                    f"{source.about}: the labels of {chosen['test']} are withheld. Name another split as test, or "
-                    f"none: then test rows are drawn from train"
+                    f"{source.about}: the labels of {chosen['test']} are withheld. Name another split with test "
+                    "labels, or remove test to draw test rows from train"
                 )
-            notes = [f"{source.about}: the labels of {chosen.pop('test')} are withheld, so the split was left out."]
+            notes = [f"{source.about}: the labels of {chosen.pop('test')} are withheld, so the split was not read."]
         if unread := source.splits.keys() - used:
             listed = ", ".join(name for name in source.splits if name in unread)
             # the note is part of the file's record, which does not depend on the door
@@ -112,7 +112,9 @@ def _refuse_choice(choice: HubChoice, file: Any) -> None:
     """Raises ValueError if a part of a dataset is stated for a file."""
     for name, value in vars(choice).items():
         if value:
-            raise ValueError(f"{name}={value!r} is for datasets with several splits, and {file} is a file")
+            raise ValueError(
+                f"{name}={value!r} applies only to datasets with several splits, but {file} is a single file. Remove it"
+            )
 
 
 def _with_path(labelled: LabelledFiles, split: Split, path: Path) -> LabelledFiles:
@@ -148,7 +150,7 @@ def raw_text(held: Any, *, column: str = "text", choice: HubChoice = HubChoice()
     )
     if not text_column:
         raise no_column(
-            source.about, "text", present, "; raw text stands in 'text' or in the column of the task's text"
+            source.about, "text", present, "; raw text is read from the column 'text' or the text column of the task"
         )
     write = partial(_write_rows, rows, {text_column: "text"})
     return _cache_file(_name(source.name), _ending(rows), write, {"about": source.about, "split": name, **source.facts})
@@ -164,11 +166,11 @@ def joined_corpora(corpora: Sequence[Path]) -> Path:
     paths = [raw_text(corpus).resolve() for corpus in corpora]
     for number, path in enumerate(paths):
         if path in paths[:number]:
-            raise ValueError(f"{option('corpus', named(corpora[number]))} is given twice. Give each corpus once")
+            raise ValueError(f"{option('corpus', named(corpora[number]))} appears twice. Give each corpus once")
         if any((path / name).exists() for name in ("corpus.json", "preparation.json")):
             raise ValueError(
-                f"{named(corpora[number])}: a corpus that `acclimate data corpus` wrote cannot be joined with another. "
-                f"Give the raw texts, or write one corpus of all of them"
+                f"{named(corpora[number])}: a corpus that `acclimate data corpus` wrote cannot be combined with "
+                "another corpus. Give the raw texts, or write one corpus from all of them"
             )
         check_documents(path)
     name = _name("-and-".join(path.stem for path in paths))[:100]
@@ -271,7 +273,7 @@ def _open_folder(folder: Path) -> Source | None:
         listed = files.read_json(folder / SAVED_SPLITS)
         names = listed.get("splits") if isinstance(listed, dict) else None
         if not isinstance(names, list) or not all(isinstance(name, str) and Path(name).name == name for name in names):
-            raise ValueError(f"{named(folder / SAVED_SPLITS)}: not what `save_to_disk` writes. Save the dataset anew")
+            raise ValueError(f"{named(folder / SAVED_SPLITS)}: not what `save_to_disk` writes. Save the dataset again")
         splits = {name: partial(_saved, folder / name) for name in names}
     elif is_dataset(folder):
         splits = {"train": partial(_saved, folder)}
@@ -303,7 +305,7 @@ def _open_mapping(held: Mapping[Any, Any]) -> Source:
             lengths = ", ".join(f"{shown(name)} has {len(column)}" for name, column in held.items())
             raise ValueError(f"the dict of columns: the columns have different lengths: {lengths}") from None
         return Source("rows", "the dict of columns", {"train": lambda: rows})
-    raise ValueError(f"{shown(held)}: neither splits nor columns. {WAYS}")
+    raise ValueError(f"{shown(held)}: has neither splits nor columns. {WAYS}")
 
 
 def _hold_tables(parts: Iterable[Any]) -> bool:
@@ -315,7 +317,9 @@ def _table_or_rows(held: Any) -> tuple[str, Callable[[], Rows]]:
     if isinstance(held, str | Path):
         read = _open_folder(Path(held))
         if read is None or len(read.splits) > 1:
-            raise ValueError(f"{held}: a split of a dict is a table or a list of rows. Give paths as dev= and test=")
+            raise ValueError(
+                f"{held}: each split of a dict must be a table or a list of rows. Pass paths as dev= and test="
+            )
         [(_, rows)] = read.splits.items()
         return read.about, rows
     library = type(held).__module__.partition(".")[0]
@@ -323,7 +327,7 @@ def _table_or_rows(held: Any) -> tuple[str, Callable[[], Rows]]:
     if _is_dataset_object(held):
         if not hasattr(held, "__len__"):
             raise ValueError(
-                f"{about} is streamed and may have no end. Give some of its rows: list(dataset.take(5000))"
+                f"{about} is a stream without a known end. Give some of its rows: list(dataset.take(5000))"
             )
         return about, partial(_read_dataset, held)
     if is_table(held):
@@ -332,7 +336,7 @@ def _table_or_rows(held: Any) -> tuple[str, Callable[[], Rows]]:
         if not held:
             raise ValueError("the list of rows is empty. Give at least one row")
         return f"the list of {len(held):,} rows", lambda: held
-    raise ValueError(f"{about}: holds no rows that acclimate knows. {WAYS}")
+    raise ValueError(f"{about}: contains no rows that acclimate can read. {WAYS}")
 
 
 def _read_dataset(held: Any) -> Table:
@@ -355,7 +359,8 @@ def _read_arrow(held: Any, about: str) -> Table:
             table = from_dataframe(held)
     except (pa.ArrowException, TypeError, ValueError) as error:
         refused = (
-            f"{about} cannot be handed over: {printable(str(error))[:200]}. Give each column one type, such as str"
+            f"{about} cannot be converted to a table: {printable(str(error))[:200]}. Give each column one type, "
+            "such as str"
         )
         if not hasattr(held, "columns"):
             raise ValueError(refused) from error
@@ -379,7 +384,7 @@ def _read_columns(held: Any, about: str) -> Table:
         for name in columns:
             if name in faults:
                 raise ValueError(
-                    f"{about}: column {name!r} cannot be handed over: {faults[name]}. Give it one type, such as str"
+                    f"{about}: column {name!r} has mixed types: {faults[name]}. Give it one type, such as str"
                 )
         yield from pa.table({name: good[name] for name in columns}).to_batches(max_chunksize=ROWS)
 
@@ -392,7 +397,7 @@ def _saved(folder: Path) -> Table:
     import pyarrow as pa
 
     if not is_dataset(folder):
-        raise ValueError(f"{named(folder)}: `datasets` has saved no split here. Save the dataset anew")
+        raise ValueError(f"{named(folder)}: contains no split that `datasets` saved. Save the dataset again")
     arrow = dataset_files(folder)
 
     def batches(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -405,7 +410,7 @@ def _saved(folder: Path) -> Table:
             schema = stream.schema
     except pa.ArrowException as error:
         raise ValueError(
-            f"{named(arrow[0])}: damaged ({printable(str(error))[:200]}). Save the dataset anew"
+            f"{named(arrow[0])}: damaged ({printable(str(error))[:200]}). Save the dataset again"
         ) from error
     info = files.read_json(folder / "dataset_info.json")
     features = info.get("features") if isinstance(info, dict) else None
@@ -442,7 +447,7 @@ def _chosen(source: Source, train: str, others: Mapping[Split, Any]) -> tuple[di
 def _split(source: Source, name: str) -> Callable[[], Rows]:
     """Return the function that reads the split. Raises ValueError, with the nearest, if there is none of the name."""
     if name not in source.splits:
-        sliced = f" Slices are not read; {option('rows')} samples rows." if "[" in name else ""
+        sliced = f" Slices are not supported; {option('rows')} samples rows." if "[" in name else ""
         raise ValueError(
             f"{source.about}: has no split {name!r}; the nearest is {nearest(name, source.splits)!r} of "
             f"{', '.join(source.splits)}.{sliced} Name one of these"
@@ -454,7 +459,7 @@ def _only(source: Source) -> list[tuple[str, Callable[[], Rows]]]:
     """Return the only split. Raises ValueError if there are several."""
     if len(source.splits) > 1:
         raise ValueError(
-            f"{source.about}: has several splits ({', '.join(source.splits)}), where one is needed. Give one of them"
+            f"{source.about}: has several splits ({', '.join(source.splits)}), but one is needed. Name one of them"
         )
     return [*source.splits.items()]
 
@@ -582,7 +587,9 @@ def _class_of(value: Any, names: Sequence[str]) -> Any:
     ):  # NaN is what pandas makes of None
         return None
     if not isinstance(value, int | float) or not float(value).is_integer() or not 0 <= value < len(names):
-        raise ValueError(f"{shown(value)} is no number of a class: there are {len(names)}, from 0. Correct the row")
+        raise ValueError(
+            f"{shown(value)} is not a class number: there are {len(names)} classes, numbered from 0. Correct the row"
+        )
     return names[int(value)]
 
 
@@ -591,12 +598,14 @@ def _json_line(row: Mapping[str, Any], number: int) -> str:
         for method in ("tolist", "item"):  # arrays and numbers of NumPy
             if hasattr(value, method):
                 return getattr(value, method)()
-        raise ValueError(f"row {number} of the list holds {shown(value)}, which is no text, number or list. Convert it")
+        raise ValueError(
+            f"row {number} of the list has {shown(value)}, which is not a text, number or list. Convert it"
+        )
 
     try:
         return json.dumps(row, ensure_ascii=True, default=plain)
     except (TypeError, RecursionError) as error:
-        raise ValueError(f"row {number} of the list cannot be written: {error}") from error
+        raise ValueError(f"row {number} of the list is not valid JSON: {error}. Correct it") from error
 
 
 def _write_questions(rows: Rows, path: Path) -> None:
@@ -621,7 +630,7 @@ def _read_safely(rows: Rows) -> Iterator[None]:
         yield
     except (pa.ArrowException, OSError) as error:
         about = f"a table with the columns {', '.join(_columns(rows))}"
-        raise ValueError(f"{about} cannot be read: {printable(str(error))[:200]}. Fetch or write it anew") from error
+        raise ValueError(f"{about} cannot be read: {printable(str(error))[:200]}. Fetch or write it again") from error
 
 
 def _dicts(table: Table) -> Iterator[Mapping[str, Any]]:

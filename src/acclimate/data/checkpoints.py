@@ -29,7 +29,7 @@ def parse_checkpoints(arguments: Iterable[str]) -> dict[str, str]:
                 f"--checkpoint {argument}: the {missing_part} is missing. Write NAME=PATH, such as ours=models/ours"
             )
         if name in paths:
-            raise ValueError(f"--checkpoint {name} is stated twice, as {paths[name]} and {path}. Rename one of them")
+            raise ValueError(f"--checkpoint {name} appears twice, as {paths[name]} and {path}. Rename one of them")
         paths[name] = path
     check_names(paths)
     return paths
@@ -80,7 +80,9 @@ def resolve_checkpoints(
         except ValueError as error:
             raise type(error)(f"checkpoint '{name}': {error}") from error
         if (duplicate := contents.setdefault(identity(model), f"checkpoint '{name}'")) != f"checkpoint '{name}'":
-            raise ValueError(f"checkpoint '{name}' has the same files as {duplicate}: it would score the same. Omit it")
+            raise ValueError(
+                f"checkpoint '{name}' has the same files as {duplicate}, so it would score the same. Remove it"
+            )
         models[name] = model
     return models
 
@@ -108,8 +110,8 @@ def notes_on(checkpoints: Mapping[str, str], start: str | None) -> list[str]:
     """
     names = [name for name, model in checkpoints.items() if start is None or not same_tokenizer(model, start)]
     return [
-        f"{name} has another tokenizer, so its losses per token are not shown: they cannot be compared with the "
-        f"untouched model's."
+        f"{name} has another tokenizer, so its losses per token cannot be compared with the untouched model's and "
+        "are not shown."
         for name in names
     ]
 
@@ -142,6 +144,6 @@ def check_unchanged(checkpoints: Mapping[str, str], run: Path, *, records: bool 
     for name, model in checkpoints.items():
         if decided(run, f"checkpoint {name}", partial(identity, model), records=records) != identity(model):
             raise ValueError(
-                f"checkpoint '{name}' ({model}) has other files than when the race in {run} began. Give it "
-                f"another name to race both, put the earlier files back, or choose another {option('out')}"
+                f"checkpoint '{name}' ({model}) has changed since the race in {run} began. Give it another name to "
+                f"race both, restore the earlier files, or choose another {option('out')}"
             )

@@ -74,18 +74,18 @@ def scan_corpus(name: str, corpus: RawText, sealed: Sealed, *, watch: Watch, see
             rejected, rejections = read.rejected, read.rejections
     except (ValueError, OSError) as error:
         findings.append(
-            Finding("error", f"The {name} corpus cannot be read: {error}", "Mend the file or leave it out.")
+            Finding("error", f"The {name} corpus cannot be read: {error}", "Correct the file or remove it.")
         )
     file = corpus.path.name
     facts = CorpusFacts(name, file, tally.documents, tally.characters, tally.copies(), tally.empty, rejections)
     if not findings and facts.documents == facts.empty:
-        findings.append(Finding("error", f"The {name} corpus {file} holds no text.", "Name another file or folder."))
+        findings.append(Finding("error", f"The {name} corpus {file} contains no text.", "Name another file or folder."))
     more = "At least " if rejections > len(rejected) else ""
     findings += [
         Finding(
             "note",
-            f"{more}{amount(count, 'document')} of the {name} corpus left out: {why} ({places}).",
-            "Correct them or leave them out.",
+            f"{more}{amount(count, 'document')} of the {name} corpus not read: {why} ({places}).",
+            "Correct them or remove them.",
         )
         for why, count, places in grouped(rejected)
     ]
@@ -94,8 +94,8 @@ def scan_corpus(name: str, corpus: RawText, sealed: Sealed, *, watch: Watch, see
             Finding(
                 "note",
                 f"{facts.copies:,} of the {facts.documents:,} documents of the {name} corpus "
-                f"({facts.copies / facts.documents:.1%}) are copies of one before.",
-                "Remove the copies: a model memorises texts that it sees often.",
+                f"({facts.copies / facts.documents:.1%}) are copies of earlier documents.",
+                "Remove the copies, because a model memorises repeated texts.",
             )
         )
     return Scanned(facts, source_leaks, [(text[:BEGINNING], None) for text in tally.sample], findings)

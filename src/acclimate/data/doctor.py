@@ -57,8 +57,8 @@ CHANCE = 0.01  # p-value from which on a shift may be chance
 LOOKED_AT = 5_000  # training rows whose texts are searched for names of labels
 OTHERS = 10  # labels of other rows that are searched for comparison
 SHORTEST = 3  # letters of the shortest label whose name is searched
-SPLIT_AGAIN = "Split again, or say why the test set should differ."
-LEAVE_OUT = "Leave those rows out of train."  # of train, those that hold a dev text
+SPLIT_AGAIN = "Split again, unless the test set should differ."
+LEAVE_OUT = "Remove those rows from train."  # of train, those that hold a dev text
 MANY_LEAKED = 0.1  # share of a split that was split off, from which on the doctor names --group
 SWAPPED = 10  # if test has so many times the texts of train, the files may be swapped
 LARGE = 0.1  # smallest detectable difference that is a finding: hardly any adaptation gains more
@@ -68,13 +68,13 @@ UNCLASSED = ("score", "span")  # kinds whose labels are not classes
 FOLDS = 5  # of the cross-validation that is advised
 WORTH = 0.9  # advice must lower the smallest difference to this share
 GUESS = (
-    "That is a guess: for a score of 80 points of this metric on the test set's labels, and a standard deviation of "
+    "This is a guess for a score of 80 points of this metric on the test set's labels, and a standard deviation of "
     "one point over seeds."
 )
 BASES = {  # PowerDesign.spread -> a sentence on it
     "guess": GUESS,
-    "items": "The spread over items is that of an earlier race on this task; one point over seeds is a guess.",
-    "runs": "The spread over items and seeds is that of an earlier race on this task.",
+    "items": "The variance over items comes from an earlier race on this task; one point over seeds is a guess.",
+    "runs": "The variance over items and seeds comes from an earlier race on this task.",
 }
 MOST_LABELS = 2_000  # test labels, drawn evenly, on which the spread over items is computed
 
@@ -170,18 +170,18 @@ def removed(labelled: Labelled, examination: Examination) -> Labelled:
         gone = examination.leaked.get(split, frozenset())
         clean_rows = tuple(row for row in splits[split] if row.id not in gone)
         if not clean_rows:
-            raise ValueError(f"{labelled.name}: every row of {split} holds a test text. Give another test file")
+            raise ValueError(f"{labelled.name}: every row of {split} contains a test text. Give another test file")
         if len(clean_rows) < len(splits[split]):
             notes.append(
-                f"{amount(len(splits[split]) - len(clean_rows), 'row')} of the {len(splits[split]):,} of {split} left "
-                f"out: what holds a test text."
+                f"{amount(len(splits[split]) - len(clean_rows), 'row')} of the {len(splits[split]):,} of "
+                f"{split} removed because they contain a test text."
             )
         splits[split] = clean_rows
     had, has = (_labels_in(rows) for rows in (labelled.splits["train"], splits["train"]))
     if lost := [label for label in labelled.labels if label in had and label not in has]:
         raise ValueError(
-            f"{labelled.name}: without the rows that hold a test text, no training example bears "
-            f"{', '.join(map(repr, lost))}. Add examples, leave such classes out, or keep the leaks in"
+            f"{labelled.name}: without the rows that contain a test text, no training example has the label "
+            f"{', '.join(map(repr, lost))}. Add examples, remove such classes, or keep the leaks"
         )
     return dataclasses.replace(labelled, splits=splits, notes=tuple(notes))
 
@@ -240,14 +240,14 @@ def findings_on_emptied(labelled: Labelled, by: lengths.Reader) -> list[Finding]
         everything = split == "train" and len(lost) == len(units)
         places = list(dict.fromkeys(lost))
         ids = ", ".join(places[:NAMED]) + (", ..." if len(places) > NAMED else "")
-        text = f"The model's tokenizer leaves nothing of {len(lost):,} of the {len(units):,} {what} of {split} ({ids})."
+        text = f"The model's tokenizer makes no token of {len(lost):,} of the {len(units):,} {what} of {split} ({ids})."
         findings.append(
             Finding(
                 "error" if everything else "warning",
                 text,
-                "Check the text column, or take a model whose vocabulary knows their characters."
+                "Check the text column, or use a model whose vocabulary has their characters."
                 if everything
-                else "It reads them as empty. Correct them, or leave them out.",
+                else "The model reads them as empty. Correct them, or remove them.",
             )
         )
     return findings
@@ -271,9 +271,9 @@ def _check_labelled(labelled: Labelled, counts: Mapping[str, Mapping[str, int]],
     noted = [Finding("warning", caution) for caution in labelled.cautions]
     noted += [Finding("note", note) for note in labelled.notes]
     if sizes["test"] == 1:
-        text = "Test has 1 row, and a score of one row has no interval."
+        text = "Test has 1 row, but an interval needs more."
         on_labels.append(
-            Finding("error", text, f"Label more rows for it, or leave {option('test')} out: it is then split off.")
+            Finding("error", text, f"Label more rows for it, or remove {option('test')} to split test rows off.")
         )
     if not folds:  # else this dev set chooses no contestant
         on_labels += findings_on_dev(labelled.splits["dev"], labelled.kind)
@@ -299,14 +299,14 @@ def _check_files(labelled: Labelled) -> list[Finding]:
     sizes = {split: len(rows) for split, rows in labelled.splits.items()}
     if sizes["test"] > SWAPPED * sizes["train"]:
         text = f"Test has {sizes['test']:,} texts and train only {sizes['train']:,}."
-        findings.append(Finding("warning", text, "If the files are swapped, give them the other way round."))
+        findings.append(Finding("warning", text, "If the files are swapped, exchange them."))
     return findings + [
         Finding(
             "warning",
             f"{facts.rejected:,} of the {facts.rows:,} rows of {facts.path} "
-            f"{'was' if facts.rejected == 1 else 'were'} left out,"
-            f"{' mostly' * (len(facts.reasons) > 1)} because {why}.",
-            f"Correct them ({places}) or leave them out.",
+            f"{'was' if facts.rejected == 1 else 'were'} not read,{' mostly' * (len(facts.reasons) > 1)} because "
+            f"{why}.",
+            f"Correct them ({places}) or remove them.",
         )
         for facts in map(_file_facts, labelled.files)
         if facts.rejected
@@ -323,7 +323,7 @@ def _reach(
     # by cross-validation a row counts (K - 1) / K as much as a row of a test set (statistics/folds.py)
     items = len(gold) * (folds - 1) // folds if folds else len(gold)
     if comparisons < 1:
-        return None, "Nothing is compared on the test set.", []
+        return None, "No comparison is made on the test set.", []
     if items < 2 or seeds < 2:
         return None, "A difference can only be tested with at least two test texts and two seeds.", []
     from acclimate.statistics.power import guessed, variance_of_one_item  # loads SciPy
@@ -343,7 +343,7 @@ def _reach(
     hopeless = least > HOPELESS and not folds
     if hopeless and seeds < SEEDS and design.detectable(seeds=SEEDS) <= HOPELESS:
         better = f"with {SEEDS} seeds, gains of {100 * design.detectable(seeds=SEEDS):.1f} points are"
-        reach = f"With {seeds} seeds no gain that adaptation usually brings is detectable; {better}. {basis}"
+        reach = f"With {seeds} seeds the usual gains of adaptation are not detectable; {better}. {basis}"
         text = (
             f"{seeds} seeds are too few for {items:,} test texts and {amount(comparisons, 'comparison')}: any gain may "
             f"be chance."
@@ -351,7 +351,7 @@ def _reach(
         return least, reach, [Finding("warning", text, f"Take {SEEDS} seeds.")]
     reach = f"{design.advice()} {basis}"
     if hopeless:
-        reach = f"With {items:,} test texts and {seeds} seeds no gain that adaptation usually brings is detectable."
+        reach = f"With {items:,} test texts and {seeds} seeds the usual gains of adaptation are not detectable."
         reach = f"{reach} {basis}"
     if folds:
         reach = f"{reach} The {len(gold):,} labelled rows, scored in {folds} folds, count as {items:,} test items."
@@ -402,12 +402,12 @@ def check_leaks(
         if incomplete := in_rows[source].incomplete:
             what = (
                 f"{amount(incomplete, 'row')} of {source} {'resembles' if incomplete == 1 else 'each resemble'} at "
-                f"least {MOST_ROWS} other texts, as rows made from templates do. Only some pairs were compared, so the "
-                f"numbers of leaks are lower bounds."
+                f"least {MOST_ROWS} other texts, like rows made from templates. Only some pairs were compared, so "
+                "leaks may be undercounted."
             )
             way_out = (
-                f"{option('group', 'template')} keeps rows together that differ in numbers and names only; if a column "
-                f"says which rows belong together, name it with {option('group')}."
+                f"{option('group', 'template')} keeps rows together that differ only in numbers and names. If a "
+                f"column identifies related rows, name it with {option('group')}."
             )
             findings.append(Finding("warning", what, way_out))
     for scan in scans:
@@ -422,9 +422,9 @@ def check_leaks(
             documents = len(set().union(*scanned.leaking.values()))
             text = (
                 f"{documents:,} of the {scan.facts.documents:,} documents of the {name} corpus "
-                f"{'holds' if documents == 1 else 'hold'} {' and '.join(parts)}."
+                f"{'contains' if documents == 1 else 'contain'} {' and '.join(parts)}."
             )
-            findings.append(Finding("note", text, "A race leaves them out of adapting by itself."))
+            findings.append(Finding("note", text, "A race does not adapt on them."))
     return findings
 
 
@@ -433,14 +433,14 @@ def _report_rows(source_leaks: SourceLeaks, split: Split, items: int, size: int)
     source, rows = source_leaks.source, len(source_leaks.leaking[split])
     same = len(source_leaks.leaked_with_their_label(split))
     text = (
-        f"{items:,} of the {size:,} {split} texts ({share(items / size)}) {'stands' if items == 1 else 'stand'} in "
-        f"{source} too, exactly or nearly ({amount(rows, 'row')} there); {same:,} of them with the same label"
+        f"{items:,} of the {size:,} {split} texts ({share(items / size)}) {'occurs' if items == 1 else 'occur'} "
+        f"also in {source}, exactly or nearly ({amount(rows, 'row')} there); {same:,} of them with the same label"
     )
     if split == "dev":
-        return Finding("warning", f"{text}: choices made by dev favour what remembers.", LEAVE_OUT)
+        return Finding("warning", f"{text}: choices on dev favour models that memorise.", LEAVE_OUT)
     if source == "dev":
         return Finding("note", f"{text}.", _removal("dev", rows))
-    return Finding("warning", f"{text}: on these a model is right by remembering.", _removal("train", rows))
+    return Finding("warning", f"{text}: a model can memorise these.", _removal("train", rows))
 
 
 def _check_divided(labelled: Labelled, in_train: SourceLeaks) -> list[Finding]:
@@ -453,18 +453,16 @@ def _check_divided(labelled: Labelled, in_train: SourceLeaks) -> list[Finding]:
     many = [split for split, part in shares.items() if part >= MANY_LEAKED]
     if not many or any(example.group for example in labelled.splits["train"]):
         return []
-    text = f"The split of {' and '.join(many)} from train put near copies on both sides."
-    way_out = (
-        f"If a column says which rows belong together, name it with {option('group')}: its rows then stay on one side."
-    )
+    text = f"Splitting {' and '.join(many)} from train put near copies into both parts."
+    way_out = f"If a column identifies related rows, name it with {option('group')} to keep them in one part."
     return [Finding("note", text, way_out)]
 
 
 def _removal(split: Split, rows: int) -> str:
     """Return the advice that removes the rows with a test text from the split."""
-    way_out = f"{option('leaks', 'drop')} takes {amount(rows, 'row')} out of {split}"
+    way_out = f"{option('leaks', 'drop')} removes {amount(rows, 'row')} from {split}"
     if split == "train":
-        return f"{way_out}; the report scores with and without these texts anyway."
+        return f"{way_out}. The report scores with and without these texts in any case."
     return f"{way_out}."
 
 
@@ -475,7 +473,7 @@ def check_copies(twice: Sequence[Copies]) -> list[Finding]:
         text = f"{amount(copies.texts, 'text')} {'occurs' if copies.texts == 1 else 'occur'} more than once in "
         text += f"{copies.split}, exactly or nearly ({amount(copies.rows, 'row')} too many)"
         if copies.conflicting:
-            text += f"; {copies.conflicting:,} of them with different labels in the same words"
+            text += f"; {copies.conflicting:,} of them have different labels for the same words"
         if copies.marked:
             number = "all" if copies.marked == copies.conflicting else f"{copies.marked:,}"
             text += f", {number} of these with other punctuation"
@@ -489,11 +487,9 @@ def _one_of_each(copies: Copies) -> str:
     if not copies.conflicting:
         return "Keep one row of each."
     if copies.conflicting == copies.marked:
-        return "Leave the rows where marks say which part of a text the label is about; else keep one row of each."
-    right = "Keep one row of each, with the label that is right"
-    return (
-        f"{right}; where marks say which part of a text it is about, leave the rows." if copies.marked else f"{right}."
-    )
+        return "Keep the rows if marks show which part of a text the label is about; else keep one row of each."
+    right = "Keep one row of each, with the correct label"
+    return f"{right}. If marks show which part of a text it is about, keep the rows." if copies.marked else f"{right}."
 
 
 def leaked(in_rows: Mapping[str, SourceLeaks], scans: Sequence[Scanned]) -> dict[str, frozenset[str]]:
@@ -511,8 +507,8 @@ def note_removal(examination: Examination, labelled: Labelled) -> Examination:
     notes = {}
     for split in ("train", "dev"):
         rows = len(examination.leaked.get(split, ()))
-        removed_rows = f"{amount(rows, 'row')} of {split} held a test text, exactly or nearly, and "
-        notes[_removal(split, rows)] = f"{removed_rows}{'was' if rows == 1 else 'were'} taken out."
+        removed_rows = f"{amount(rows, 'row')} of {split} contained a test text, exactly or nearly, and "
+        notes[_removal(split, rows)] = f"{removed_rows}{'was' if rows == 1 else 'were'} removed."
     findings: list[Finding] = []
     for finding in examination.findings:
         if finding.way_out == LEAVE_OUT:
@@ -546,10 +542,10 @@ def findings_on_classes(
     findings = []
     if few := [f"{_named(label)} ({count})" for label, count in train.items() if count < FEW_TO_LEARN]:
         text = f"{_listed(few)} {has(few)} fewer than {FEW_TO_LEARN} training examples, too few to learn from."
-        findings.append(Finding("note", text, "Label more of them, or put rare classes together."))
+        findings.append(Finding("note", text, "Label more of them, or merge rare classes."))
     rare = [f"{_named(label)} ({test.get(label, 0)})" for label in train if test.get(label, 0) < FEW_TO_SCORE]
     if rare and sizes["test"]:
-        heavy = ", and macro-F1 gives each of them the weight of a frequent one" if metric.startswith("macro") else ""
+        heavy = ", and macro-F1 weights each of them like a frequent one" if metric.startswith("macro") else ""
         text = f"{_listed(rare)} {has(rare)} fewer than {FEW_TO_SCORE} test examples: their scores are chance{heavy}."
         findings.append(
             Finding("note", text, f"Label more test texts of these classes, or use {option('metric', 'micro_f1')}.")
@@ -558,7 +554,7 @@ def findings_on_classes(
         label, count = next(iter(test.items()))
         share = count / sizes["test"]
         if share >= 0.8:
-            text = f"{share:.1%} of the test texts bear {_named(label)}: who always answers that is right as often."
+            text = f"{share:.1%} of the test texts have {_named(label)}: a constant answer scores the same."
             if metric.startswith("macro"):
                 findings.append(Finding("note", text, "The metric, macro-F1, does not reward it."))
             else:
@@ -576,7 +572,7 @@ def scarce_on_dev(counts: Mapping[str, Mapping[str, int]]) -> list[Finding]:
     scarce = [f"{_named(label)} ({rows})" for label, rows in few if rows < FEW_TO_SCORE]
     if not dev or not scarce:
         return []
-    text = f"{_listed(scarce)} {has(scarce)} fewer than {FEW_TO_SCORE} dev examples, too few for dev to choose by."
+    text = f"{_listed(scarce)} {has(scarce)} fewer than {FEW_TO_SCORE} dev examples, too few for choices on dev."
     return [Finding("note", text, f"Give {option('dev')} more rows of these classes, or score by {option('folds')}.")]
 
 
@@ -586,7 +582,7 @@ def findings_on_types(counts: Mapping[str, Mapping[str, int]], sizes: Mapping[st
     findings = []
     if few := [f"{_named(label)} ({count})" for label, count in train.items() if count < FEW_TO_LEARN]:
         text = f"{_listed(few)} {has(few)} fewer than {FEW_TO_LEARN} training sentences, too few to learn from."
-        findings.append(Finding("note", text, "Label more of them, or put rare ones together."))
+        findings.append(Finding("note", text, "Label more of them, or merge rare ones."))
     if rare := [f"{_named(label)} ({test.get(label, 0)})" for label in train if test.get(label, 0) < FEW_TO_SCORE]:
         text = f"{_listed(rare)} {has(rare)} fewer than {FEW_TO_SCORE} test sentences: their scores are chance."
         findings.append(Finding("note", text, "Label more test sentences with them."))
@@ -601,14 +597,17 @@ def findings_on_numbers(splits: Splits) -> list[Finding]:
         if len(set(values)) == 1:
             amounts = "Every number" if len(values) > 1 else "The one number"
             first = splits[split][0].id
-            text = f"{amounts} to predict in {split} is {values[0]:g} ({first}): there is nothing to tell apart."
+            text = f"{amounts} to predict in {split} is {values[0]:g} ({first}), so nothing can be learned."
             findings.append(Finding("error", text, "Check the label column."))
     if not findings and "train" in numbers and "test" in numbers:
         from scipy.stats import ks_2samp
 
         test = ks_2samp(numbers["train"], numbers["test"])
         if test.statistic >= SHIFTED and test.pvalue < CHANCE:
-            text = f"Numbers to predict are spread differently in train and test, by {test.statistic:.0%} of the rows."
+            text = (
+                f"Numbers to predict are distributed differently in train and test, by {test.statistic:.0%} of the "
+                "rows."
+            )
             findings.append(Finding(_grave(test.statistic), text, SPLIT_AGAIN))
     return findings
 
@@ -618,10 +617,12 @@ def findings_on_dev(dev: Sequence[Example], kind: Kind) -> list[Finding]:
     if not dev:
         return []
     findings = []
-    way_out = f"Label more rows for it, or leave {option('dev')} out: dev is then split off train."
+    way_out = f"Label more rows for it, or remove {option('dev')} to split dev off train."
     if len(dev) < FEW_TO_CHOOSE:
-        text = f"Dev has {amount(len(dev), 'row')}: which weights, settings and contestants score best there is chance."
-        of_all = f"With few rows, race {option('folds', str(FOLDS))}, without {option('budget')}, scores all of them."
+        text = f"Dev has {amount(len(dev), 'row')}: the best weights, settings and contestants on dev are then chance."
+        of_all = (
+            f"With few rows, use race {option('folds', str(FOLDS))} without {option('budget')} to score all of them."
+        )
         findings.append(Finding("warning", text, f"{way_out} {of_all}"))
     if kind in UNCLASSED:
         return findings
@@ -630,7 +631,9 @@ def findings_on_dev(dev: Sequence[Example], kind: Kind) -> list[Finding]:
         (answer,) = answers
         of = "word" if kind == "tokens" else "row"
         names = ", ".join(map(_named, answer)) if isinstance(answer, tuple) else _named(str(answer))
-        text = f"Every {of} of dev has the same label ({names or 'none'}), so a constant answer is always right there."
+        text = (
+            f"Every {of} of dev has the same label ({names or 'none'}), so a constant answer is always correct there."
+        )
         findings.append(Finding("warning", text, way_out))
     return findings
 
@@ -641,14 +644,14 @@ def give_aways(train: Sequence[Example]) -> list[Finding]:
     same = sum(row.text.strip() == row.id for row in train) / max(len(train), 1)
     if same >= 0.5:
         text = f"The text equals the id in {same:.0%} of the training rows."
-        findings.append(Finding("warning", text, f"Name the column that holds the text with {option('text')}."))
+        findings.append(Finding("warning", text, f"Name the text column with {option('text')}."))
     right, others, most = _naming(train[:LOOKED_AT])
     if right >= 0.05 and right >= 2 * others:
         text = (
-            f"The name of the label stands in {right:.0%} of the training texts that bear it, that of another label in "
-            f"{others:.1%}: there a search for words is right. {most}"
+            f"The name of the label occurs in {right:.0%} of the training texts with that label, the name of "
+            f"another label in {others:.1%}: a search for words would classify them. {most}"
         )
-        findings.append(Finding("note", text, "If new texts will not name their label, mask the names."))
+        findings.append(Finding("note", text, "If new texts do not name their label, mask the names."))
     labels_of: dict[str, Counter[object]] = defaultdict(Counter)
     for row in train:
         if row.group:
@@ -659,7 +662,7 @@ def give_aways(train: Sequence[Example]) -> list[Finding]:
         decided = sum(labels.most_common(1)[0][1] for labels in mixed.values()) / rows
         if decided >= 0.95:
             text = f"The group alone decides the label in {decided:.0%} of the training rows ({len(mixed):,} groups)."
-            way_out = "A model may learn to recognise the groups: test it on groups that train lacks."
+            way_out = "A model may learn to recognise the groups. Test it on groups that are not in train."
             findings.append(Finding("note", text, way_out))
     return findings
 
@@ -692,8 +695,8 @@ def _shift(train: Mapping[str, int], test: Mapping[str, int], sizes: Mapping[str
         return []
     most = int(np.abs(shares[0] - shares[1]).argmax())
     text = (
-        f"Labels are spread differently in train and test, by {distance:.0%} of the rows: {_named(labels[most])} is "
-        f"{shares[0, most]:.1%} of train and {shares[1, most]:.1%} of test."
+        f"Labels are distributed differently in train and test, by {distance:.0%} of the rows: "
+        f"{_named(labels[most])} is {shares[0, most]:.1%} of train and {shares[1, most]:.1%} of test."
     )
     return [Finding(_grave(distance), text, SPLIT_AGAIN)]
 
@@ -719,7 +722,7 @@ def _naming(rows: Sequence[Example]) -> tuple[float, float, str]:
                     searched_others += 1
                     others += names[other_row] in text
     most = max(right, key=lambda label: right[label], default="")
-    sentence = f"Most often it is {_named(most)}, in {right[most] / rows_of[most]:.0%} of its texts." if most else ""
+    sentence = f"Most often this is {_named(most)}, in {right[most] / rows_of[most]:.0%} of its texts." if most else ""
     return right.total() / max(rows_of.total(), 1), others / max(searched_others, 1), sentence
 
 

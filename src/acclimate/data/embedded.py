@@ -33,8 +33,8 @@ def embedded_files(labelled: LabelledFiles) -> LabelledFiles:
     usual = type(labelled)(train=labelled.train, **options)
     if labelled != usual:
         raise ValueError(
-            f"the dataset '{NAME}' has splits, columns and kind already: leave out the options for labelled files; "
-            f"{option('max_tokens')}, {option('metric')} and {option('split_seed')} may stay"
+            f"the dataset '{NAME}' already defines its splits, columns and kind. Remove the options for labelled "
+            f"files, except {option('max_tokens')}, {option('metric')} and {option('split_seed')}"
         )
     dev, test = FOLDER / "dev.csv", FOLDER / "test.csv"
     return replace(usual, train=FOLDER / "arxiv.csv", dev=dev, test=test, text="title", label="field", id="id")

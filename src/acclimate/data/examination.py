@@ -33,9 +33,11 @@ LEAKS = {
     "exact": "the same words",
     "near": "nearly the same (5-grams, Jaccard .8)",
     "13-gram": "half of its runs of 13 words or more",
-    "passage": "fewer of these runs: no leak",
+    "passage": "fewer of these runs: not a leak",
 }
-DROPPED = "So it was in the files. The rows of train and dev that hold a test text were taken out after that."
+DROPPED = (
+    "The counts are those of the files. Afterwards, the rows of train and dev that contain a test text were removed."
+)
 SHOWN_ON_PAGE = 120  # characters of an example on the page
 EXAMPLES = 2  # shown of each kind of leak
 
@@ -321,7 +323,7 @@ def _title(examined: Examination) -> str:
 
 def _findings(examined: Examination) -> Section:
     if not examined.findings:
-        return Section("Findings", lines=("Nothing is wrong with these files.",))
+        return Section("Findings", lines=("No problems were found in these files.",))
     items = (Item(finding.what, finding.level, finding.way_out) for finding in examined.findings)
     return Section("Findings", items=tuple(items))
 
@@ -329,7 +331,7 @@ def _findings(examined: Examination) -> Section:
 def _files(examined: Examination) -> Section:
     rows = tuple((file.path, f"{file.rows:,}", f"{file.accepted:,}", f"{file.rejected:,}") for file in examined.files)
     reasons = tuple(
-        f"{file.path}: {amount(count, 'row')} left out: {why} ({places})"
+        f"{file.path}: {amount(count, 'row')} not read: {why} ({places})"
         for file in examined.files
         for why, count, places in file.reasons
     )
@@ -352,9 +354,9 @@ def _labels(examined: Examination, most: int) -> Section:
     more: tuple[str, ...] = (f"and {len(names) - most:,} more labels",) if len(names) > most else ()
     if rows and examined.task.get("kind") == "tokens":
         named = "entities of a type" if examined.task["metric"] == "entity_f1" else "a tag"
-        more += (f"Sentences with {named}; one sentence may count in several lines.",)
+        more += (f"Sentences with {named}. A sentence may count in several lines.",)
     elif rows and examined.task.get("kind") == "multilabel":
-        more += ("A text may have several labels, and counts in the line of each.",)
+        more += ("A text with several labels counts in the line of each.",)
     return Section("Labels", columns, tuple(rows), more, most=most + 1)
 
 

@@ -48,7 +48,10 @@ def fetch(
     unreachable: set[str] = set()
     downloads = [(dataset, download) for dataset in datasets for download in dataset.downloads]
     if not downloads:
-        raise ValueError(f"none of the files may be fetched. {datasets[0].obtain}; --from DIR checks and takes a copy")
+        raise ValueError(
+            f"none of the files can be downloaded automatically. {datasets[0].obtain}; --from DIR checks and "
+            "imports your copy"
+        )
     for count, (dataset, download) in enumerate(downloads):
         path = to / dataset.folder / download.path
         watch(Progress("fetching", count, len(downloads), "files"))
@@ -67,7 +70,9 @@ def fetch(
     if failed:
         missing = len(downloads) - len(new) - len(present_files)
         raise ValueError(
-            "\n".join([*failed, f"{missing} of {len(downloads)} files are not there; the same command goes on."])
+            "\n".join(
+                [*failed, f"{missing} of {len(downloads)} files are missing. Give the same command again to continue."]
+            )
         )
     return _fetched(datasets, to, new, present_files)
 
@@ -109,7 +114,7 @@ def copy(datasets: Sequence[Dataset], source: Path, to: Path, *, watch: Watch = 
         raise ValueError("\n".join(failed))
     if not new and not present_files:
         folders = ", ".join(sorted(dataset.folder for dataset in datasets))
-        raise ValueError(f"--from {named(source)}: holds none of the files; its folders must be {folders}")
+        raise ValueError(f"--from {named(source)}: contains none of the files. Its folders must be {folders}")
     return _fetched(datasets, to, new, present_files)
 
 
@@ -151,7 +156,7 @@ def download_to(path: Path, download: Download, *, schemes: Sequence[str] = SCHE
     for block in _bytes(part):
         digest.update(block)
     try:
-        _compare(download.url, part.stat().st_size, digest.hexdigest(), download, "What arrived was removed: try again")
+        _compare(download.url, part.stat().st_size, digest.hexdigest(), download, "The download was removed. Try again")
     except UnfitError:
         part.unlink()
         raise
@@ -163,7 +168,7 @@ def check_download(path: Path, download: Download) -> None:
     if not download.size and not download.sha256:
         return
     if path.is_dir():
-        raise UnfitError(f"{named(path)}: a folder, where a file is expected. Remove it to fetch the file")
+        raise UnfitError(f"{named(path)}: a folder, but a file is expected. Remove it to fetch the file")
     size, digest = 0, sha256()
     for block in _published(path, download):
         size += len(block)
@@ -173,10 +178,10 @@ def check_download(path: Path, download: Download) -> None:
 
 def _compare(name: str, size: int, digest: str, download: Download, way_out: str) -> None:
     if download.size and size != download.size:
-        raise UnfitError(f"{name}: has {size:,} bytes, where what was published has {download.size:,}. {way_out}")
+        raise UnfitError(f"{name}: has {size:,} bytes, but the published file has {download.size:,}. {way_out}")
     if download.sha256 and digest != download.sha256:
         raise UnfitError(
-            f"{name}: its SHA-256 is {digest}, where that of what was published is {download.sha256}. {way_out}"
+            f"{name}: its SHA-256 is {digest}, but that of the published file is {download.sha256}. {way_out}"
         )
 
 
@@ -210,9 +215,9 @@ class Fetched:
     wanting: dict[str, str]
 
     def as_text(self) -> str:
-        lines = [f"{named(self.to)}: {len(self.new)} files fetched, {len(self.present)} there already."]
+        lines = [f"{named(self.to)}: {len(self.new)} files fetched, {len(self.present)} already present."]
         if self.unchecked:
-            lines.append(f"No hash is known of {', '.join(self.unchecked)}.")
+            lines.append(f"No published hash is known for {', '.join(self.unchecked)}.")
         lines += [f"{name}: {reason}" for name, reason in self.wanting.items()]
         return "\n".join(lines)
 
@@ -255,7 +260,7 @@ def _arrive(part: Path, download: Download, largest: int, schemes: Sequence[str]
                 if have > largest:
                     file.close()
                     part.unlink()
-                    raise UnfitError(f"{download.url}: is more than the {largest:,} bytes that it may be")
+                    raise UnfitError(f"{download.url}: exceeds the limit of {largest:,} bytes")
                 file.write(block)
     if have < expected:
         raise OSError(f"the connection ended after {have:,} of {expected:,} bytes")
@@ -278,7 +283,7 @@ def _opener(schemes: Sequence[str]) -> urllib.request.OpenerDirector:
 
 def _check_scheme(url: str, schemes: Sequence[str]) -> None:
     if urlsplit(url).scheme not in schemes:
-        raise ValueError(f"{url}: is not fetched, for its address does not begin with {' or '.join(schemes)}://")
+        raise ValueError(f"{url}: not fetched, because its address does not begin with {' or '.join(schemes)}://")
 
 
 def _short(dataset: Dataset, download: Download) -> str:
@@ -291,7 +296,7 @@ def _fetched(datasets: Sequence[Dataset], to: Path, new: Sequence[str], present_
     for dataset in datasets:
         missing = dataset.missing(dataset.forms[0], to)
         if missing:
-            wanting[dataset.name] = f"not there: {', '.join(missing)}. {dataset.obtain or dataset.way_out(to)}."
+            wanting[dataset.name] = f"missing: {', '.join(missing)}. {dataset.obtain or dataset.way_out(to)}."
     return Fetched(
         to,
         tuple(new),

@@ -52,14 +52,14 @@ def with_folds(
     """
     if any(PASSAGE in row.text for row in rows):
         raise ValueError(
-            f"{option('folds')}: questions with several contexts, as BioASQ has them, cannot be divided into folds. "
-            f"Leave it out"
+            f"{option('folds')}: questions with several contexts, such as those of BioASQ, cannot be divided into "
+            "folds. Remove it"
         )
     if task.kind == "span" and (bare := [row.id for row in rows if not row.spans]):
         raise ValueError(
-            f"{option('folds')}: of {amount(len(bare), 'question')}, such as {bare[0]!r}, it is not stated where the "
-            f"answer is in the context, so the other folds cannot learn from them. State it, or leave "
-            f"{option('folds')} out"
+            f"{option('folds')}: {amount(len(bare), 'question')}, such as {bare[0]!r}, have no position of the "
+            "answer in the context, so the other folds cannot learn from them. Add the positions, or remove "
+            f"{option('folds')}"
         )
     same, on_copies = bonds_of(rows, kind=task.kind)
     titles = {title for row in rows if (title := articles.get(row.id, ""))}
@@ -89,14 +89,15 @@ def with_folds(
             fold_materials.append(replace(materials, task=prepared, task_text=text, fold=fold))
     if task.kind == "sequence" and untaught:
         raise ValueError(
-            f"{option('folds')}: all rows with the label {listed([repr(name) for name in sorted(untaught)])} fall into "
-            f"one fold, and while they are held out no model can learn it. Label more rows of it, put it together with "
-            f"another label, or leave it out"
+            f"{option('folds')}: all rows with the label {listed([repr(name) for name in sorted(untaught)])} are in "
+            "one fold. While that fold is held out, no model can learn the label. Label more such rows, merge the "
+            "label with another one, or remove its rows"
         )
     strata = "" if task.kind == "span" else f", stratified by {STRATA.get(task.kind, 'label')}"
     note = (
-        f"The {len(rows):,} labelled rows were divided into {folds} folds, {amount(repeats, 'time')} anew{strata}, "
-        f"seed {seed}. Of the rows outside a fold a tenth is dev.{on_copies.replace('split', 'fold')}"
+        f"The {len(rows):,} labelled rows were divided into {folds} folds, {amount(repeats, 'time')} "
+        f"independently{strata}, seed {seed}. A tenth of the rows outside each fold is "
+        f"dev.{on_copies.replace('split', 'fold')}"
     )
     if titles:
         articles_kept = f" All questions of one of the {len(titles):,} articles are in one fold."
@@ -106,10 +107,10 @@ def with_folds(
         note += articles_kept if whole else articles_torn
     if groups := {row.group for row in rows} - {""}:
         note += f" Each of the {len(groups):,} groups is in one fold."
-    note += " The usual split is for the checkpoint that is handed over alone."
+    note += " The usual split serves only to train the checkpoint that you get."
     sizes = materials.task.sizes
     if len(rows) == sizes["train"] + sizes["dev"]:
-        note += f" The test set that was given, {sizes['test']:,} rows, is in no fold: it stayed sealed."
+        note += f" The test set that was given, {sizes['test']:,} rows, is not used in any fold and remains sealed."
     notes = (note, *_rare_notes(task, rows, folds, untaught))
     return replace(materials, folds=tuple(fold_materials), notes=(*materials.notes, *notes))
 
@@ -136,8 +137,11 @@ def _rare_notes(task: Task, rows: Sequence[Example], folds: int, untaught: set[s
     rare = [f"{name!r} ({count})" for name, count in sorted(counts.items()) if count < folds and task.kind != "span"]
     if rare:
         named = listed(rare) if len(rare) <= NAMED else f"{', '.join(rare[:NAMED])} and {len(rare) - NAMED:,} more"
-        yield f"Fewer rows than folds have {named}: not every fold tests them."
+        yield f"{named}: fewer rows than folds, so some folds do not test them."
     if untaught:
         names = sorted(untaught)
         named = listed(names) if len(names) <= NAMED else f"{', '.join(names[:NAMED])} and {len(names) - NAMED:,} more"
-        yield f"All rows with {named} fall into one fold of a repeat: the model that is tested on them never saw one."
+        yield (
+            f"{named}: all rows are in one fold of a repeat, so the model that is tested on them was not trained on "
+            "any."
+        )

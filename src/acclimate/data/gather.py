@@ -115,8 +115,8 @@ class _Making:
             return None, None, []
         adapting, heldout, counts = self._parted("domain", HELD_OUT)
         note = (
-            f"Of the domain's {amount(counts.documents, 'document')} {len(adapting):,} adapt, {len(heldout or ()):,} "
-            f"measure the loss; {counts.left_out(len(adapting) + len(heldout or ()))}"
+            f"The domain's text has {amount(counts.documents, 'document')}: {len(adapting):,} for adaptation, "
+            f"{len(heldout or ()):,} to measure the loss; {counts.left_out(len(adapting) + len(heldout or ()))}"
         )
         return adapting, heldout, [note]
 
@@ -134,8 +134,8 @@ class _Making:
         if heldout is None and not counts.leaked and not counts.empty and len(used) == counts.documents:
             return used, None, []
         note = (
-            f"Of the general text's {amount(counts.documents, 'document')} {len(used):,} are used, "
-            f"{len(heldout or ()):,} measure forgetting; {counts.left_out(len(used) + len(heldout or ()))}"
+            f"The general text has {amount(counts.documents, 'document')}: {len(used):,} for training, "
+            f"{len(heldout or ()):,} to measure forgetting; {counts.left_out(len(used) + len(heldout or ()))}"
         )
         return used, heldout, [note]
 
@@ -188,7 +188,7 @@ class _Making:
         ]
         why = ", ".join(f"{count:,} {reason}" for count, reason in parts if count)
         raise ValueError(
-            f"{printable(str(self.raw[name].path))}: nothing of the {name} corpus is left to train on: of "
+            f"{printable(str(self.raw[name].path))}: no text of the {name} corpus remains for training: of "
             f"{amount(facts.documents, 'document')} {why}. Add {name} text that is not in dev or test"
         )
 
@@ -208,8 +208,8 @@ class _Counts:
     def left_out(self, number: int) -> str:
         """Return why no more than this number of documents are left, as the end of a sentence."""
         unmeasured = self.documents - self.empty - self.leaked - number
-        sentence = f"{self.leaked:,} that hold a dev or test text were left out"
-        sentence += f", {unmeasured:,} are left out of training and not measured either" if unmeasured else ""
+        sentence = f"{self.leaked:,} that contain a dev or test text were removed"
+        sentence += f", {unmeasured:,} are used neither for training nor for measuring" if unmeasured else ""
         return f"{sentence}, and {self.empty:,} without text." if self.empty else f"{sentence}."
 
 

@@ -39,7 +39,7 @@ CONVERTED = "refs/convert/parquet"  # branch in which the hub writes Parquet fil
 FRESH = 60.0
 PATIENCE = 20.0  # seconds for the hub's answer
 COMMIT = re.compile(r"[0-9a-f]{40}")
-WAY_OUT = "name a file, or download it where there is a network"
+WAY_OUT = "name a local file, or download it on a machine with a network"
 FILE_ENDINGS = re.compile(
     r"\.(csv|tsv|txt|tags|json|jsonl|ndjson|parquet|arrow|feather|xls|xlsx|ods|xml|nxml|conll|bio|iob2?|pubtator|gz|zst|zip|toml)$"
 )
@@ -145,7 +145,7 @@ def hub_source(text: str, *, config: str = "", revision: str = "") -> Source:
     assert hub_name is not None
     for name, written, other in (("config", hub_name.config, config), ("revision", hub_name.revision, revision)):
         if written and other and written != other:
-            raise ValueError(f"{text} states another {name} than {option(name, other)}. Leave one out")
+            raise ValueError(f"{text} names another {name} than {option(name, other)}. Remove one of them")
     config, revision = config or hub_name.config, revision or hub_name.revision
     listing = _listing(hub_name.repo, revision)
     if not config:
@@ -169,7 +169,7 @@ def hub_source(text: str, *, config: str = "", revision: str = "") -> Source:
     facts: dict[str, Any] = {"dataset": hub_name.repo, "config": config, "revision": revision, "commit": listing.commit}
     if cut := listing.partial.get(config):
         listed = ", ".join(cut)
-        facts["notes"] = [f"{about}: of {listed} the hub has converted the beginning only; only that was read."]
+        facts["notes"] = [f"{about}: the hub has converted only the beginning of {listed}, so only that was read."]
     return Source(_file_name(hub_name.repo, "" if usual else config), f"the hub's dataset {about}", splits, facts)
 
 
@@ -220,14 +220,14 @@ def _asked(repo: str, revision: str, cache_file: Path) -> Listing:
             raise
         listing = Listing(**files.read_json(cache_file))
         _log.warning(
-            f"{error}\nUntil then {repo} is read at the commit {listing.commit[:12]}, as the hub listed it before."
+            f"{error}\nUntil then {repo} is read at the commit {listing.commit[:12]}, which the hub listed before."
         )
         return listing
     if not configs:
         where = f"at {revision} " if revision else ""
         raise ValueError(
-            f"{repo}: {where}has no Parquet files, nor has the hub converted it. Download it (hf download {repo} "
-            f"--repo-type dataset) and name its labelled file"
+            f"{repo}: {where}has no Parquet files, and the hub has not converted it. Download it (hf download "
+            f"{repo} --repo-type dataset) and name its labelled file"
         )
     listing = Listing(commit, configs, default, _classes(card, configs), partial_splits)
     cache_file.parent.mkdir(parents=True, exist_ok=True)
@@ -238,7 +238,7 @@ def _asked(repo: str, revision: str, cache_file: Path) -> Listing:
 def _commit(repo: str, info: Any) -> str:
     if not COMMIT.fullmatch(str(info.sha)):
         raise ValueError(
-            f"{repo}: the hub names the commit {printable(str(info.sha))[:60]!r}, which is none. Try again"
+            f"{repo}: the hub names the commit {printable(str(info.sha))[:60]!r}, which is not a valid one. Try again"
         )
     return str(info.sha)
 
@@ -248,7 +248,10 @@ def _parquet(siblings: Any) -> list[str]:
     paths = sorted(sibling.rfilename for sibling in siblings or () if sibling.rfilename.endswith(".parquet"))
     for path in paths:
         if path.startswith("/") or "\\" in path or ".." in path.split("/"):
-            raise ValueError(f"the hub lists the file {printable(path)[:120]!r}, which leads out of its repository")
+            raise ValueError(
+                f"the hub lists the file {printable(path)[:120]!r}, which is outside its repository. Do not use "
+                "this dataset"
+            )
     return paths
 
 

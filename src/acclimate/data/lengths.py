@@ -247,28 +247,31 @@ def findings(
         findings.append(
             Finding(
                 "error",
-                f"{option('max_tokens')} is {measured.limit}, but the model reads {measured.reads} tokens at most.",
+                f"{option('max_tokens')} is {measured.limit}, but the model reads at most {measured.reads} tokens.",
                 f"Give {option('max_tokens', str(measured.reads))} or less.",
             )
         )
     if measured.over_limit > 0 and windows:
         text = f"{share(measured.over_limit)} of the sentences are longer than {measured.limit} tokens."
-        findings.append(Finding("note", text, "They are read in windows that overlap: nothing is cut."))
+        findings.append(Finding("note", text, "They are read in overlapping windows, so nothing is cut."))
     elif measured.over_limit > 0:
         most = measured.limit if measured.reads is None else min(measured.limit, measured.reads)
         text = (
-            f"{share(measured.over_limit)} of the texts are longer than {measured.limit} tokens; {share(measured.cut)} "
-            f"of all tokens stand behind the first {most} of their text and are not read."
+            f"{share(measured.over_limit)} of the texts are longer than {measured.limit} tokens; "
+            f"{share(measured.cut)} of all tokens come after the first {most} of their text and are not read."
         )
         findings.append(Finding("warning" if measured.cut >= MUCH_CUT else "note", text, _longer(measured, most)))
     task_pieces = next((pieces for pieces in broken if pieces.of == "task"), None)
     general = next((pieces for pieces in broken if pieces.of == "general"), None)
     if task_pieces is not None and task_pieces.unknown >= 0.001:
-        text = f"{share(task_pieces.unknown)} of the pieces are unknown to the model: it cannot tell those words apart."
+        text = (
+            f"{share(task_pieces.unknown)} of the pieces are unknown to the model, which cannot distinguish those "
+            "words."
+        )
         if task_pieces.unknown >= MANY_UNKNOWN:
             findings.append(Finding("warning", text, "Choose a model that was trained on this language and script."))
         else:
-            findings.append(Finding("note", text, "So few are mostly rare symbols and letters with accents."))
+            findings.append(Finding("note", text, "Such a small share is mostly rare symbols and accented letters."))
     if (
         spaced
         and task_pieces is not None
@@ -276,9 +279,9 @@ def findings(
         and (general is None or task_pieces.per_word >= 1.15 * general.per_word)
     ):
         beside = "" if general is None else f", {general.per_word:.2f} in general text"
-        text = f"Under the model the texts break into {task_pieces.per_word:.2f} pieces a word{beside}: much of their"
+        text = f"The model splits the texts into {task_pieces.per_word:.2f} pieces per word{beside}: much of their"
         way_out = "Adapting on text of the domain, or a model of the domain, should help; `acclimate data vocabulary`"
-        way_out += " says how many it would be under a vocabulary of the domain."
+        way_out += " measures this for a vocabulary of the domain."
         findings.append(Finding("note", f"{text} vocabulary is foreign to it.", way_out))
     return findings
 
@@ -286,7 +289,7 @@ def findings(
 def _longer(measured: Lengths, most: int) -> str:
     """Return advice on how to read more of the texts; "" if little is cut."""
     if measured.suggested is not None:
-        return f"{option('max_tokens', str(measured.suggested))} reads more of them, and takes longer."
+        return f"{option('max_tokens', str(measured.suggested))} reads more of them but takes longer."
     if measured.cut >= MUCH_CUT and measured.reads == most:
-        return "The model reads no more: put what matters first, or choose a model with a longer input."
+        return "The model cannot read more. Put the important text first, or choose a model with a longer input."
     return ""

@@ -68,8 +68,8 @@ class Materials:
     def __post_init__(self) -> None:
         if self.model is None and self.general is None:
             raise ValueError(
-                "materials without a model are for a small encoder that is pretrained on general text, and there is "
-                "none. Give model or general"
+                "without a model a small encoder is pretrained on general text, but there is none. Give model or "
+                "general"
             )
 
     def identity(self) -> str:
@@ -139,11 +139,11 @@ def note_on(corpus: Corpus) -> str:
     path = _rejections(corpus)
     if not path.exists():
         return ""
-    way_out = f"Remove {path}, and {corpus.path}; the same command reads the text anew"
+    way_out = f"Remove {path} and {corpus.path}, and give the same command again"
     rejections = files.read_object(path, names=("rejections", "rows", "first"), way_out=way_out)
     if not rejections["rejections"]:
         return ""
-    sentence = f"{rejections['rejections']:,} of {rejections['rows']:,} documents of the raw text were left out"
+    sentence = f"{rejections['rejections']:,} of {rejections['rows']:,} documents of the raw text were not read"
     return f"{sentence}; the first: {'; '.join(rejections['first'])}."
 
 

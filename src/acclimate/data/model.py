@@ -77,7 +77,9 @@ def model_facts(model: str) -> ModelFacts:
     directory = _directory(model)
     config: Any = read_json(directory / "config.json")
     if not isinstance(config, dict):
-        raise ValueError(f"{directory / 'config.json'}: not the config of a model, which is an object of JSON")
+        raise ValueError(
+            f"{directory / 'config.json'}: not the config of a model, which must be a JSON object. Restore the file"
+        )
     shapes = _shapes(directory, model)
     family = family_in(config)
     head, pooler = HEADS.get(family), POOLERS.get(family)
@@ -140,9 +142,9 @@ def check_sources(model: str | None, hashes: Mapping[str, str]) -> list[Finding]
     if sources.get("about") != hashes["about"] or sources.get("train") in (None, hashes["train"]):
         return []
     text = (
-        "The model has learnt a task of this name, kind, metric, length and labels before, from other training rows "
-        "(provenance.json). If it is this one, texts that are test now may have been among them, and it would be right "
-        "by remembering."
+        "The model was trained before on a task of this name, kind, metric, length and labels, with other rows "
+        "(provenance.json). If it is the same task, those rows may include today's test texts, which the model may "
+        "have memorised."
     )
     way_out = (
         f"Give the split that it was trained with ({option('split_seed')}, or {option('dev')} and {option('test')}), "
@@ -156,20 +158,20 @@ def check_checkpoint(facts: ModelFacts, kind: Kind) -> list[Finding]:
     findings = []
     if facts.head is False:
         text = (
-            "The model has no language modelling head, which predicts masked words. So every adaptation on raw text "
-            "begins with a random head: its first steps train that head rather than the encoder, and what adapting "
-            "forgets of general text cannot be measured."
+            "The model has no language modelling head, which predicts masked words. Every adaptation on raw text "
+            "therefore begins with a random head. Its first steps mostly train that head, and forgetting of "
+            "general text cannot be measured."
         )
         way_out = (
-            "Adapt for more steps, or take a checkpoint that kept its head, such as the one for masked language "
-            "modelling that this model was made from. Fine-tuning needs no such head."
+            "Adapt for more steps, or use a checkpoint with its head, such as the pretrained model that this one "
+            "was made from. Fine-tuning does not need the head."
         )
         findings.append(Finding("warning", text, way_out))
     if facts.pooler is False and kind in POOLED:
         text = "The model has no trained pooler, the layer on the first token that next sentence prediction leaves."
         way_out = (
-            "Nothing needs doing: fine-tuning reads the first token or the mean of all, whichever a probe reads best. "
-            "Only finetune.preset=papers trains a pooler, from random weights."
+            "No action is needed: fine-tuning uses the first token or the mean of all tokens, whichever a probe "
+            "prefers. Only finetune.preset=papers trains a pooler, from random weights."
         )
         findings.append(Finding("note", text, way_out))
     return findings
@@ -184,12 +186,13 @@ def check_rows(rows: int, recipe: Any) -> list[Finding]:
     if rows < FEW_ROWS:
         passes = steps * batch / rows
         text = (
-            f"{amount(rows, 'training row')} {'is' if rows == 1 else 'are'} few: a fine-tuning of {steps:,} steps of "
-            f"{batch} rows reads each of them {amount(round(passes), 'time')}, and its score depends much on the seed."
+            f"{amount(rows, 'training row')} {'is' if rows == 1 else 'are'} few: a fine-tuning of {steps:,} steps "
+            f"of {batch} rows reads each of them {amount(round(passes), 'time')}, and its score depends strongly on "
+            "the seed."
         )
         way_out = (
-            "Take five seeds or more, compare with the probes and with the baseline without an encoder, which few rows "
-            "suit better, and label more if you can."
+            "Use at least five seeds. Compare with the probes and with the baseline without an encoder, which suit "
+            "few rows better. Label more rows if you can."
         )
         return [Finding("note", text, way_out)]
     if steps < MANY_STEPS:
@@ -198,6 +201,6 @@ def check_rows(rows: int, recipe: Any) -> list[Finding]:
         f"With {rows:,} training rows a fine-tuning takes {steps:,} steps of {batch} rows, for each setting and seed."
     )
     way_out = (
-        f"If that takes too long, try a sample first (race {option('rows', str(SAMPLE))}), or state finetune.epochs=3."
+        f"If that takes too long, try a sample first (race {option('rows', str(SAMPLE))}), or set finetune.epochs=3."
     )
     return [Finding("note", text, way_out)]

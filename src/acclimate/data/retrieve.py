@@ -66,10 +66,10 @@ class RetrieveRecipe:
     """"random" and "dsir" sample as many documents as BM25 retrieves: without regard to the queries, or by DSIR's
     weights, so that the words of the sample are distributed like those of the queries."""
     queries: Literal["text", "keywords"] = "text"
-    """What is searched for: whole texts, or the keywords that RAKE finds in them."""
+    """Queries: whole texts, or the keywords that RAKE finds in them."""
     phrases: Annotated[int, Range(least=1)] = PHRASES  # most keywords of a query
     duplicates: Literal["keep", "exact", "near"] = "exact"
-    """Which documents that resemble a better one are dropped: none, exact copies, or near-duplicates too."""
+    """Which documents similar to a higher-ranked one are removed: none, exact copies, or near-duplicates too."""
     passages: Literal["keep", "drop"] = "keep"
     """What becomes of documents that share a run of 13 words with a dev or test text, but fewer than half of its
     runs."""
@@ -77,7 +77,7 @@ class RetrieveRecipe:
     """Jaccard similarity of character 5-grams from which on two texts are near-duplicates."""
     analyzer: Literal["words", "cased"] = "words"  # how texts are split into words: words (in lower case) or cased
     k1: Annotated[float, Range(least=0)] = 1.2  # BM25's k1: how soon further occurrences of a word stop counting
-    b: Annotated[float, Range(least=0, most=1)] = 0.75  # BM25's b: how much long documents are held back
+    b: Annotated[float, Range(least=0, most=1)] = 0.75  # BM25's b: how strongly long documents are penalised
     seed: Count = 0  # seed of the random draw
 
     def __post_init__(self) -> None:
@@ -201,7 +201,7 @@ def retrieve_for(
     recipe = recipe or RetrieveRecipe()
     splits = {split: splits.get(split, ()) for split in SPLITS}
     if not any(text_and_pair(row).strip() for row in splits["train"]):
-        raise ValueError("no query: there is no training text. Give a file with texts to train on")
+        raise ValueError("no training text to use as a query. Give a file with training texts")
     texts = {split: settings.digest([[row.text, row.pair] for row in splits[split]]) for split in SPLITS}
     ids = settings.digest([row.id for row in splits["train"]])
     _claim(out, {"recipe": asdict(recipe), "sources": {"corpus": corpus.hash, "ids": ids, **texts}})
@@ -246,8 +246,10 @@ def cut_retrieval(run: Path, k: int, out: Path, *, watch: Watch = unwatched) -> 
 def open_retrieved(out: Path) -> Retrieved:
     """Return what `retrieve` or `cut_retrieval` wrote to `out`. Raises ValueError if none has finished there."""
     if not (out / FACTS).is_file() or not (out / SELECTION).is_dir():
-        raise ValueError(f"{out} holds no selection: no `acclimate data retrieve` has finished there. Name another run")
-    facts = files.read_record(out / FACTS, way_out=f"Remove {out / FACTS}; the same command writes it again")
+        raise ValueError(
+            f"{out} contains no selection: no `acclimate data retrieve` has finished there. Name another run"
+        )
+    facts = files.read_record(out / FACTS, way_out=f"Remove {out / FACTS}, and give the same command again")
     return Retrieved(Corpus(out / CORPUS), open_selection(out / SELECTION), facts)
 
 
@@ -279,8 +281,8 @@ def _claim(out: Path, claim: dict[str, Any]) -> None:
         files.write_record(place, claim)
     elif files.read_record(place) != claim:
         raise ValueError(
-            f"{out} holds a retrieval with other settings or inputs, see {place}. Choose another {option('out')}, or "
-            f"remove that one"
+            f"{out} belongs to a retrieval with other settings or inputs, see {place}. Choose another "
+            f"{option('out')}, or remove this one"
         )
 
 
@@ -335,7 +337,7 @@ def _place(out: Path) -> Path:
     try:
         place.mkdir(parents=True, exist_ok=True)
         files.write_text(
-            place / "README.txt", "BM25 indexes of `acclimate data retrieve`; what is removed is built anew.\n"
+            place / "README.txt", "BM25 indexes of `acclimate data retrieve`; removed files are built again.\n"
         )
     except OSError:
         return out / "index"

@@ -180,7 +180,7 @@ def _query_section(facts: Mapping[str, Any]) -> Section:
     )
     queries = counts["queries"]
     lines = [
-        f"{queries:,} {'query' if queries == 1 else 'queries'}, one a training text, each {sentence}; "
+        f"{queries:,} {'query' if queries == 1 else 'queries'}, one per training text, each {sentence}; "
         f"{query_facts['asked_words'] / queries:,.1f} words on average.",
         f"Shortened: {query_facts['shortened']:,}"
         + (
@@ -192,12 +192,12 @@ def _query_section(facts: Mapping[str, Any]) -> Section:
     ]
     if recipe["k"] > facts["corpus"]["documents"]:
         lines.append(
-            f"K = {recipe['k']:,} is more than the {facts['corpus']['documents']:,} documents that there are: a query "
-            f"retrieves every document that has a word of it."
+            f"K = {recipe['k']:,} exceeds the {facts['corpus']['documents']:,} documents of the corpus, so a query "
+            "retrieves every document that has one of its words."
         )
     if facts["selection"]["rows"]:
         queries_each = facts["selection"]["rows"] / facts["selection"]["documents"]
-        lines.append(f"A retrieved document was found by {queries_each:,.1f} queries on average.")
+        lines.append(f"On average, a retrieved document was found by {queries_each:,.1f} queries.")
     return Section("Queries", lines=tuple(lines))
 
 
@@ -207,17 +207,19 @@ def _left_out(facts: Mapping[str, Any]) -> Section:
         (leak["within"], leak["kind"], f"{leak['scanned']:,}", f"{leak['references']:,}", share(leak["share"]))
         for leak in facts["leaks"]
     ]
-    lines = [f"{amount(left_out['leaking'], 'document')} left out of the corpus for a dev or test text."]
+    lines = [f"{amount(left_out['leaking'], 'document')} removed from the corpus because of a dev or test text."]
     if left_out["passages"]:
-        fate = "left out as well" if recipe["passages"] == "drop" else "not left out (passages=drop does)"
-        part = "with a part of one only, less than half of its runs of 13 words"
+        fate = "left out as well" if recipe["passages"] == "drop" else "not removed (passages=drop removes them)"
+        part = "with only a part of such a text, less than half of its runs of 13 words"
         lines.append(f"{amount(left_out['passages'], 'document')} {part}: {fate}.")
-    copies = f"{left_out['copies']:,} copies of a document before them"
+    copies = f"{left_out['copies']:,} copies of an earlier document"
     lines.append(f"{copies}: kept." if recipe["duplicates"] == "keep" else f"{copies} left out.")
     if recipe["duplicates"] == "near":
-        lines.append(f"{facts['selection']['similar']:,} near-duplicates of a better document dropped from the union.")
+        lines.append(
+            f"{facts['selection']['similar']:,} near-duplicates of a higher-ranked document removed from the union."
+        )
     else:
-        lines.append("Near-duplicates of each other were not looked for (duplicates=near does).")
+        lines.append("Near-duplicates were not searched for (duplicates=near does that).")
     columns = ("of", "held", "documents", "texts", "of all texts there")
     return Section("What was left out", columns, tuple(rows), tuple(lines))
 
@@ -251,10 +253,10 @@ def _lengths(facts: Mapping[str, Any]) -> Section:
     selection = facts["selection"]
     unread = share(selection["beyond"] / max(selection["words"], 1))
     lines = (
-        f"{selection['words'] / selection['documents']:,.0f} words a document on average; no document was cut.",
-        f"{selection['long']:,} have more than {SEQUENCE} words, and so more than a training sequence of {SEQUENCE} "
-        f"tokens holds (max_tokens). Training cuts them into several sequences and reads them all; the paper's "
-        f"released code reads only the first, and so never at least {unread} of all words.",
+        f"{selection['words'] / selection['documents']:,.0f} words per document on average; no document was cut.",
+        f"{selection['long']:,} have more than {SEQUENCE} words, so they exceed a training sequence of {SEQUENCE} "
+        "tokens (max_tokens). Training cuts them into several sequences and uses all of them. The paper's released "
+        f"code uses only the first, so at least {unread} of all words remain unused.",
     )
     return Section("How long they are", lines=lines)
 

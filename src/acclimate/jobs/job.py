@@ -219,7 +219,7 @@ def check_format(run: Path) -> None:
         raise ValueError(
             f"{run} was written by acclimate {about.get('acclimate')} in format {about.get('format')}, but this "
             f"version, {_versions()['acclimate']}, has format {FORMAT}. Choose another {option('out')}, or install "
-            f"that version to go on there"
+            "that version to continue there"
         )
 
 
@@ -230,7 +230,7 @@ def decided(run: Path, key: str, decide: Callable[[], Any], *, records: bool = T
     counts. records: False in a dry run, which keeps no decision
     """
     path = run / DECISIONS
-    way_out = f"Remove {path}; the same command decides again"
+    way_out = f"Remove {path}, and give the same command again"
     record = files.read_record(path, way_out=way_out) if ranks.is_first() and path.exists() else {}
     decisions: dict[str, Any] = ranks.agree(record)
     if key not in decisions:
@@ -246,7 +246,7 @@ def studies_in(out: Path) -> list[Path]:
     places = [out, *sorted(path for path in out.iterdir() if path.is_dir())] if out.is_dir() else []
     studies = [path for path in places if (path / PLAN).exists() or (path / STUDY).exists()]
     if not studies:
-        raise ValueError(f"{out} holds no study. Name the {option('out')} of a race, of evaluate or of a study")
+        raise ValueError(f"{out} contains no study. Name the {option('out')} of a race, of evaluate or of a study")
     return studies
 
 

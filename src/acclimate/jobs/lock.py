@@ -73,8 +73,8 @@ def check_results(out: Path) -> None:
         path = _job_directory(out, name) / RESULT
         if expected["result"] and path.exists() and files.sha256_of_input(path) != expected["result"]:
             raise files.DamagedError(
-                f"{path} has changed since {LOCK} was written: it is not the result of {expected['label']} that the "
-                f"lock has. Remove {path.parent}: the command that started the study does this job again"
+                f"{path} has changed since {LOCK} was written: it is not the result of {expected['label']} recorded "
+                f"in the lock. Remove {path.parent}: the command that started the study does this job again"
             )
 
 
@@ -104,15 +104,17 @@ def check_outcomes(out: Path) -> None:
     for name, expected in read_lock(out)["outcome"].items():
         if (out / name).exists() and files.sha256_of(out / name) != expected:
             raise files.DamagedError(
-                f"{out / name} has changed since {LOCK} was written. Give the command of the study once more: it "
-                f"writes both from the results of its jobs"
+                f"{out / name} has changed since {LOCK} was written. Give the command of the study again to write "
+                "both from the results of its jobs"
             )
 
 
 def read_lock(out: Path) -> dict[str, Any]:
     """Return the lock of the study in `out`. Raises ValueError where there is none."""
     if not (out / LOCK).exists():
-        raise ValueError(f"{out} has no {LOCK}: it is written when race, evaluate or a study ends there")
+        raise ValueError(
+            f"{out} has no {LOCK}, which is written when race, evaluate or a study ends. Finish the run first"
+        )
     way_out = f"Remove {out / LOCK}: the command that started the study writes it again"
     lock = files.read_object(out / LOCK, names=("format", "jobs"), way_out=way_out)
     if lock.get("format") != FORMAT:
@@ -132,7 +134,7 @@ def read_lock(out: Path) -> dict[str, Any]:
         if not isinstance(listed, dict) or not all(
             isinstance(one, dict) and fields <= {*one} and isinstance(one.get("beside", {}), dict) for one in rows
         ):
-            raise files.DamagedError(f"{out / LOCK} is damaged: its {name} are not those of a study. {way_out}")
+            raise files.DamagedError(f"{out / LOCK} is damaged: its {name} cannot belong to a study. {way_out}")
     return dict(lock)
 
 
@@ -151,13 +153,13 @@ def differences(out: Path, *, weights: bool = True) -> list[str]:
             if not (place / file).exists() or files.sha256_of(place / file) != content
         ]
         if "result" not in expected:
-            sentences += [f"{name}: {file} of {expected['label']} is gone or changed" for file in changed]
+            sentences += [f"{name}: {file} of {expected['label']} is missing or changed" for file in changed]
         elif not (place / RESULT).exists():
-            sentences.append(f"{name}: {expected['label']} has no result any more")
+            sentences.append(f"{name}: {expected['label']} no longer has a result")
         elif files.sha256_of(place / RESULT) != expected["result"]:
-            sentences.append(f"{name}: the result of {expected['label']} is not the one that the lock has")
+            sentences.append(f"{name}: the result of {expected['label']} differs from the lock")
         elif changed:
-            sentences.append(f"{name}: {', '.join(changed)} of {expected['label']} is gone or changed")
+            sentences.append(f"{name}: {', '.join(changed)} of {expected['label']} is missing or changed")
         elif damage := _damage(place, names=None if weights else (JOB,)):
             sentences.append(f"{name}: {damage}")
         elif _settings_digest(files.read_object(place / JOB)) != expected["settings"]:
@@ -168,13 +170,13 @@ def differences(out: Path, *, weights: bool = True) -> list[str]:
     if weights:
         sentences += [f"{place.relative_to(out)}: {damage}" for place in _inputs(out) if (damage := _damage(place))]
         sentences += [
-            f"{name}: looks at the test set that the lock has are gone or changed"
+            f"{name}: evaluations on test in the lock are missing or changed"
             for name, about in lock["looks"].items()
             if not _begins_with(out / name, about)
         ]
     for name, content in lock["outcome"].items():
         if not (out / name).exists() or files.sha256_of(out / name) != content:
-            sentences.append(f"{name}: is gone, or not the one that the lock has")
+            sentences.append(f"{name}: is missing, or differs from the lock")
     return sentences
 
 

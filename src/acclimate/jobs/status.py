@@ -94,7 +94,7 @@ class Status:
             ]
             lines += [f"  {state}  and {len(of_state) - SHOWN} more"] if len(of_state) > SHOWN else []
         if counts["failed"]:
-            lines.append("What failed is tried again by the command that started the study.")
+            lines.append("Give the command that started the study again to retry failed jobs.")
         if counts["waiting"] or counts["running"]:
             lines.append(self._left())
         return "\n".join(lines)
@@ -104,7 +104,7 @@ class Status:
             return "Time left: unknown, because no job of these kinds has ended yet."
         by = f" by {self.workers} at once" if self.workers > 1 else ""
         idle = "" if self.jobs_in("running") else "; nothing runs now"
-        return f"Time left{by}: {duration(self.seconds_left)}, as finished jobs of the same kinds took{idle}."
+        return f"Time left{by}: {duration(self.seconds_left)}, estimated from finished jobs of the same kinds{idle}."
 
 
 def status_of(out: Path) -> Status:

@@ -37,15 +37,16 @@ class Where:
     def check(self) -> None:
         """Raises ValueError for settings that contradict each other."""
         if self.workers < 1 or self.threads < 0 or self.gpu_share < 0:
-            raise ValueError(f"{self} is out of range: workers at least 1, threads and gpu_share at least 0")
+            raise ValueError(f"{self} is out of range. Set workers to at least 1, threads and gpu_share to at least 0")
         if self.cluster and self.workers > 1:
             raise ValueError(
-                f"{option('workers')} are processes of this machine, {option('cluster')} has others. Leave one out"
+                f"{option('workers')} starts processes on this machine, {option('cluster')} on a cluster. "
+                "Remove one of them"
             )
         if self.gpu_share and not self.cluster:
             raise ValueError(
-                f"{option('gpu_share')} is the share of a GPU that a job on a cluster claims: give "
-                f"{option('cluster')}, or leave it out"
+                f"{option('gpu_share')} is the share of a GPU for each job on a cluster. Add {option('cluster')}, "
+                "or remove it"
             )
 
 
@@ -70,8 +71,8 @@ def working(where: Where) -> Iterator[None]:
         return
     if ranks.world() > 1:
         raise ValueError(
-            f"torchrun's processes do each job together; {option('workers')} and {option('cluster')} share jobs out. "
-            f"Leave one"
+            f"the processes of torchrun share each job, but {option('workers')} and {option('cluster')} distribute "
+            "whole jobs. Start it without torchrun, or remove the option"
         )
     with contextlib.ExitStack() as stack:
         workers: Workers

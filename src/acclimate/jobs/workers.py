@@ -166,10 +166,12 @@ class Processes:
         self.deaths[call.name] += 1
         how = _signal_name(worker.process.exitcode)
         if self.deaths[call.name] < TRIES:
-            watch(Progress(call.label, 0, 0, "steps", {"note": f"its process died ({how}); another goes on"}))
+            watch(Progress(call.label, 0, 0, "steps", {"note": f"its process died ({how}); another one continues"}))
             self.start(call, watch)
             return []
-        error = DiedError(f"the process of {call.label} died {TRIES} times, the last time of {how}: too little memory?")
+        error = DiedError(
+            f"the process of {call.label} died {TRIES} times, the last time from {how}. Is there enough memory?"
+        )
         call.out.mkdir(parents=True, exist_ok=True)
         note_failure(call, error)
         return [(call.name, error)]

@@ -88,7 +88,7 @@ class RayWorkers:
         except ray.exceptions.RayTaskError as raised:  # raised before the call began: the machine lacks something
             error, trace = raised.cause, ""
         except ray.exceptions.RayError as death:
-            error, trace = DiedError(f"{call.label} died on the cluster, and Ray gave it up: {death}"), ""
+            error, trace = DiedError(f"{call.label} died on the cluster, and Ray did not restart it: {death}"), ""
         if error is not None and not trace:
             call.out.mkdir(parents=True, exist_ok=True)
             note_failure(call, error)
@@ -127,8 +127,10 @@ def _task(call: Call, threads: int, version: str) -> tuple[Exception | None, str
     """Run the call on a machine of the cluster; return its error as `sendable` gives it."""
     place = f"{socket.gethostname()}, process {os.getpid()}"
     if version != __version__:
-        raise ValueError(f"{place} has acclimate {__version__}, but the command runs {version}. Install the same")
+        raise ValueError(
+            f"{place} has acclimate {__version__}, but the command runs {version}. Install the same version"
+        )
     if not call.run.is_dir():
-        raise ValueError(f"{place} does not see {call.run}. All machines of a cluster need a study's directory")
+        raise ValueError(f"{place} cannot access {call.run}. All machines of a cluster need the study's directory")
     limit_threads(threads)
     return sendable(try_call(call, watch=lambda progress: None))

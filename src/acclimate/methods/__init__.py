@@ -17,7 +17,7 @@ def method_called(name: str, code: Path | None = None) -> Method:
         return loaded(code, name)
     method = METHODS.get(name) or _session_methods.get(name)
     if method is None:
-        raise ValueError(f"no method is called '{name}'. Known: {', '.join(METHODS)}")
+        raise ValueError(f"no method is named '{name}'. Known: {', '.join(METHODS)}")
     return method
 
 

@@ -76,7 +76,7 @@ class AdversarialLoss(Objective):
     ) -> None:
         super().__init__()
         if weight <= 0:
-            raise ValueError(f"weight = {weight} is out of range: above 0, or take MaskedLanguageLoss")
+            raise ValueError(f"weight = {weight} is out of range. Set it above 0, or use MaskedLanguageLoss")
         self.language = MaskedLanguageLoss(model)
         self.weights = {"mlm": 1.0, "adversarial": weight}
         self.shares_lines = self.language.shares_lines

@@ -110,14 +110,15 @@ class TfidfRecipe:
     alphas: tuple[AboveZero, ...] = (1.0, 10.0, 0.1, 100.0, 0.01)
     """Values of alpha to try in ridge regression, for numbers, the preferred one first."""
     class_weights: tuple[ClassWeights, ...] = ("balanced", "equal")
-    """What to try: "balanced" classes count alike, however many rows they have; with "equal" each row does."""
+    """What to try: with "balanced" all classes have the same weight, with "equal" all rows have."""
     longest: tuple[Positive, ...] = (2, 1)  # numbers of words that a term may have at most, to try
     trials: Count = 0
-    """Most settings to try, the preferred combinations first; 0: all. A race takes as many as an encoder tries."""
+    """Largest number of settings to try, preferred combinations first; 0: all. A race tries as many as for an
+    encoder."""
     threshold: Threshold = "half"
-    """What is predicted from the outputs. "half": the most probable class; of several labels each above 0.5. "dev": for
-    each setting what scores best on dev, as of finetune.threshold. In a race it is "dev" if that is, so that all
-    contestants choose alike."""
+    """What is predicted from the outputs. "half": the most probable class; for several labels, each above 0.5. "dev":
+    the rule that scores best on dev, as in finetune.threshold. In a race it follows finetune.threshold, so that all
+    contestants choose in the same way."""
 
     def __post_init__(self) -> None:
         check_ranges(self)
@@ -184,13 +185,13 @@ def fit_tfidf(recipe: TfidfRecipe, task: Prepared, *, watch: Watch = unwatched) 
     """
     begun = time.perf_counter()
     if task.kind not in FITS:
-        raise ValueError(f"a task of kind '{task.kind}' has no baseline of terms; these have: {', '.join(FITS)}")
+        raise ValueError(f"a task of kind '{task.kind}' has no TF-IDF baseline; these have one: {', '.join(FITS)}")
     train, dev = task.examples("train"), task.examples("dev")
     settings = sorted(recipe.tried(task.kind), key=lambda tried: tried.strength, reverse=task.kind == "score")
     if not settings:
         lists = ("alphas" if task.kind == "score" else "strengths", "class_weights", "longest")
         empty = next(name for name in lists if not getattr(recipe, name))
-        raise ValueError(f"tfidf.{empty} is empty: give at least one")
+        raise ValueError(f"tfidf.{empty} is empty. Give at least one value")
     features = {longest: features_of(train, longest) for longest in {tried.longest for tried in settings}}
     dev_rows = {longest: of_texts(dev) for longest, (of_texts, _) in features.items()}
     gold, dev_gold = [example.label for example in train], [example.label for example in dev]
@@ -440,12 +441,12 @@ def _kind_and_labels(path: Path, kinds: Sequence[str]) -> tuple[Any, Sequence[st
     about = files.read_object(path, names=("kind", "labels"), way_out=_WAY_OUT)
     kind, labels = about["kind"], about["labels"]
     require(isinstance(kind, str) and kind in kinds, path, f"kind = {kind!r:.60}; known are {', '.join(kinds)}")
-    require(_are_texts(labels), path, "labels is no list of names")
+    require(_are_texts(labels), path, "labels is not a list of names")
     require(len(set(labels)) == len(labels), path, "labels has a name twice")
     return kind, labels
 
 
-_WAY_OUT = "Copy the folder again, or give the command of the race again"
+_WAY_OUT = "Copy the folder again, or repeat the command of the race"
 
 
 def require(condition: bool, file: Path, fault: str) -> None:
@@ -470,7 +471,7 @@ def _read_word_list(path: Path, labels: Sequence[str]) -> WordList:
         has_known_tags = isinstance(words, dict) and all(
             isinstance(tag, str) and tag in labels for tag in words.values()
         )
-        require(has_known_tags, path, f"{name} is no object of words with tags that labels has")
+        require(has_known_tags, path, f"{name} does not map words to tags from labels")
     require(about["new"] in labels, path, f"new = {about['new']!r:.60} is none of labels")
     return WordList(tuple(labels), about["exact"], about["lowered"], about["new"])
 
@@ -485,7 +486,7 @@ def read_tfidf(path: Path, weights: Path) -> tuple[TfidfModel, dict[str, np.ndar
     longest, paired, terms = about["longest"], about["paired"], about["terms"]
     require(is_count(longest), path, f"longest = {longest!r:.60} is not a number of at least 1")
     require(isinstance(paired, bool), path, f"paired = {paired!r:.60} is neither true nor false")
-    require(_are_texts(terms), path, "terms is no list of terms")
+    require(_are_texts(terms), path, "terms is not a list of terms")
     require(weights.is_file(), weights, "is missing")
     try:
         arrays = load(weights.read_bytes())
@@ -563,7 +564,7 @@ def fit_constant(task: Prepared) -> FittedBaseline:
     """
     begun = time.perf_counter()
     if task.kind not in ANSWERS:
-        raise ValueError(f"a task of kind '{task.kind}' has no constant answer; these have: {', '.join(ANSWERS)}")
+        raise ValueError(f"a task of kind '{task.kind}' has no constant answer; these have one: {', '.join(ANSWERS)}")
     train, dev = task.examples("train"), task.examples("dev")
     gold = [example.label for example in train]
 
@@ -588,7 +589,7 @@ def fit_dictionary(task: Prepared) -> FittedBaseline:
     """
     begun = time.perf_counter()
     if task.kind != "tokens":
-        raise ValueError(f"a task of kind '{task.kind}' has no tags of words; these have: tokens")
+        raise ValueError(f"a task of kind '{task.kind}' has no word tags; only 'tokens' has them")
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     small: dict[str, Counter[str]] = defaultdict(Counter)
     for word, tag in _tagged(task.examples("train")):

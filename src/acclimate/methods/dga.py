@@ -94,8 +94,8 @@ class SoftMask:
         for part, values in importance.items():
             if not bool(((values >= 0) & (values <= 1)).all()):
                 raise ValueError(
-                    f"{part}: importances from {float(values.min()):g} to {float(values.max()):g} cannot mask, which "
-                    "takes 0 to 1. Normalise them (methods/importance.py)"
+                    f"{part}: importances from {float(values.min()):g} to {float(values.max()):g} are outside 0 to "
+                    "1, so they cannot be a mask. Normalise them first"
                 )
         factors = {part: 1 - values for part, values in importance.items() if reading != "none"}  # 1 - I of Eq. 9
         if reading == "head_output":

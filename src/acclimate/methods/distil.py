@@ -205,7 +205,7 @@ def adapt(recipe: DistilRecipe, out: Path, *, watch: Watch = unwatched) -> Check
     most = longest_input(recipe.model) if recipe.model else None
     if most and recipe.max_tokens >= most:
         raise ValueError(
-            f"{recipe.model} reads {most} tokens at once, too few for {recipe.max_tokens} and a distillation token. "
-            f"Set max_tokens to at most {most - 1}"
+            f"{recipe.model} reads {most} tokens at most, too few for max_tokens = {recipe.max_tokens} and a "
+            f"distillation token. Set max_tokens to at most {most - 1}"
         )
     return mlm.adapt_with(recipe, out, objective, mark=with_distillation_token, watch=watch)

@@ -40,8 +40,8 @@ def check_passes_differ(model: PreTrainedModel) -> None:
     """Raises ValueError where two passes of the model over the same text would not differ."""
     if not has_dropout(model):
         raise ValueError(
-            f"two passes over a text are compared, which differ by dropout alone, but this {model.config.model_type} "
-            "has none. Set dropout=0.1"
+            "the method compares two passes over a text that differ only by dropout, but this "
+            f"{model.config.model_type} has no dropout. Set dropout=0.1"
         )
 
 

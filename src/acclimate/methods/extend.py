@@ -102,9 +102,9 @@ def adapt(recipe: ExtendRecipe, out: Path, *, watch: Watch = unwatched) -> Check
     report |= {"old_entries_now_whole": old} if cutter.kind == "BPE" else {}
     _write(out, report, words, cutter)
     summary = note(before, after, len(words), parts.left_out)
-    summary += f"; {old:,} old entries that no merge came to are whole now too" if old else ""
+    summary += f"; {old:,} existing entries without a merge now work as whole words too" if old else ""
     if unseen := facts.get("mostly_unseen", 0):
-        summary += f"; the vectors of {unseen:,} are mostly of n-grams that occur in no word of the vectors"
+        summary += f"; the vectors of {unseen:,} consist mostly of n-grams that occur in no word of the vectors"
     watch(Progress("adapt", 0, 0, "steps", {"note": summary}))
     return write_checkpoint(out, model, with_backend(tokenizer, longer.backend), record, sources)
 
@@ -113,8 +113,8 @@ def note(before: Fertility, after: Fertility, words: int, left_out: int) -> str:
     """Return a sentence on the number of pieces that the words save."""
     less = 1 - after.tokens / before.tokens
     sentence = (
-        f"the texts break into {before.pieces_a_word:.2f} pieces a word, and into {after.pieces_a_word:.2f} with "
-        f"{words:,} new words ({less:.1%} fewer pieces in all)"
+        f"the texts have {before.pieces_a_word:.2f} pieces per word, and {after.pieces_a_word:.2f} with {words:,} "
+        f"new words ({less:.1%} fewer pieces in total)"
     )
     return f"{sentence}; {left_out:,} occurrences of rare strings were not counted" if left_out else sentence
 
@@ -133,14 +133,14 @@ def _words(recipe: ExtendRecipe, lines: Sequence[str], parts: TokenizerParts, cu
         words = broken_words(parts, cutter, most=recipe.words, least=recipe.least)
         if not words:
             raise ValueError(
-                f"the corpus has no word that occurs {recipe.least} times and that the model's vocabulary breaks. Give "
-                "more text, set least lower, or go on with the unchanged model"
+                f"the model's vocabulary splits no word of the corpus that occurs {recipe.least} times. Give more "
+                "text, lower least, or use the model without new words"
             )
         return words
     words = listed_words(lines, parts, cutter)
     if not words:
         raise ValueError(
-            f"{recipe.word_list} has no word that the model's vocabulary lacks, so there is nothing to add"
+            f"{recipe.word_list} contains only words that the model's vocabulary already has. Add other words"
         )
     return words
 
@@ -199,7 +199,7 @@ def _sources(recipe: ExtendRecipe) -> dict[str, str]:
     for name, path in (("vectors", Path(recipe.vectors)), ("word_list", recipe.word_list)):
         if path != Path():
             if not path.is_file():
-                raise ValueError(f"{name} = {path}: there is no such file. Give one, or leave {name} out")
+                raise ValueError(f"{name} = {path}: there is no such file. Give one, or remove {name}")
             sources[name] = ranks.agree(files.sha256_of_input(path) if ranks.is_first() else "")
     return sources
 

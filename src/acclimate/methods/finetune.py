@@ -149,7 +149,7 @@ STARTING = 256  # training rows whose loss is the loss at the start
 
 
 # what is done with texts and words of which the tokenizer leaves nothing
-EMPTIED = {"texts": "a model reads them as empty", "words": "they are not trained on, and predicted as O"}
+EMPTIED = {"texts": "a model reads them as empty", "words": "they are not used in training and are predicted as O"}
 NO_PROBE_RATE = 10.0  # multiples of the rate at which a drawn head learns where head = "probe" finds no probe
 DEEP = 12  # layers from which on layer_decay = 0 decays
 DECAY = 0.9
@@ -180,9 +180,9 @@ def adapt(recipe: FinetuneRecipe, out: Path, *, watch: Watch = unwatched) -> Che
             rate = 1 / RETRY_RATE
             second = Tuning(once_more(recipe, rate), task, out / AGAIN, unwatched)
         second.watch = watch
-        how = "a third of the rate, as its loss rose" if rate < 1 else "three times the rate"
+        how = "a third of the rate, because its loss rose" if rate < 1 else "three times the rate"
         why = f" ({tuning.why})" if learnt is not None else ""
-        note = f"it failed to learn{why}: once more with twice the steps, at {how}"
+        note = f"it failed to learn{why}; repeating it with twice the steps, at {how}"
         watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
         learnt_again = _finished(second, raises=learnt is None)
         tuning = tuning if learnt_again is None else second
@@ -277,8 +277,9 @@ def load_tested(
     labels = labels_of(model)
     if classifier_kind(model) != task.kind or labels not in learnable(task):
         raise ValueError(
-            f"{checkpoint.path} was fine-tuned for kind '{classifier_kind(model)}' with labels ({', '.join(labels)}),"
-            f" but {task.name} is of kind '{task.kind}' with ({', '.join(task.labels)}). Fine-tune it on this task"
+            f"{checkpoint.path} was fine-tuned for kind '{classifier_kind(model)}' with labels "
+            f"({', '.join(labels)}), but {task.name} is of kind '{task.kind}' with labels "
+            f"({', '.join(task.labels)}). Fine-tune it on this task"
         )
     move_to_device(model)
     return model, tokenizer, labels
@@ -344,13 +345,16 @@ class Tuning:
         if task.kind != "span":
             lost, what = emptied(self.rows, task.examples("train"), self.tokenizer)
             if lost:
-                note = f"the tokenizer leaves nothing of {lost:,} training {what}: {EMPTIED[what]}"
+                note = f"the tokenizer makes no token of {lost:,} training {what}: {EMPTIED[what]}"
                 watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
         if self.pooling in OF_MENTIONS and (lost := cut_off(self.rows)):
-            note = f"of {lost:,} of {len(self.rows):,} training texts a mention stands beyond {task.max_tokens} tokens"
+            note = (
+                f"in {lost:,} of {len(self.rows):,} training texts a mention comes after the first "
+                f"{task.max_tokens} tokens"
+            )
             watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
         if lost := merged(task, recipe.tag_scheme):
-            note = f"in the scheme {recipe.tag_scheme}, {lost:,} training entities become one with the entity before"
+            note = f"in the scheme {recipe.tag_scheme}, {lost:,} training entities merge with the preceding entity"
             watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
         dev = task.examples("dev")
         self.dev = self._labelled(dev, encoded(task, "dev", dev, self.tokenizer, spans=SPANS[self.pooling]))
@@ -359,7 +363,10 @@ class Tuning:
         if (size := len(some)) < len(dev):
             rows = encode_rows(some, self.tokenizer, task.max_tokens, task.kind, spans=SPANS[self.pooling])
             self.looked_at = self._labelled(some, rows)
-            note = f"a look at dev reads {size:,} of its {len(dev):,} examples; the chosen weights are scored on all"
+            note = (
+                f"evaluations on dev during fine-tuning use {size:,} of {len(dev):,} examples; the chosen weights "
+                "are scored on all"
+            )
             watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
         if recipe.threshold == "dev" and has_threshold(task):
             output_layer(self.model)  # whose biases take what dev chooses, so refused before training
@@ -496,8 +503,8 @@ def write_frozen(layer: probe.ProbeLayer, model: str, task: Path, out: Path, *, 
     states_RD = probe.states_of(encoder, first, (layer.read_out,), watch=watch)[layer.read_out]
     if not HeadStart(pooling, layer, states_RD).put_into(classifier, rows):
         raise ValueError(
-            f"the head of a '{classifier.config.model_type}' has more than one layer, so a linear layer on the frozen "
-            f"encoder cannot take its place. Leave it out of contestants"
+            f"the head of a '{classifier.config.model_type}' has more than one layer, so a linear layer on the "
+            "frozen encoder cannot replace it. Remove this contestant from contestants"
         )
     return write_checkpoint(out, classifier, tokenizer, recipe, sources)
 
@@ -507,7 +514,9 @@ def _loaded(
 ) -> PreTrainedModel:
     has_dropout = dropout_known(recipe.model)
     if not has_dropout:
-        watch(Progress("fine-tune", 0, 0, "steps", {"note": "a family whose dropout cannot be set: left as it is"}))
+        watch(
+            Progress("fine-tune", 0, 0, "steps", {"note": "dropout of this family cannot be set, so it is unchanged"})
+        )
     fresh = partial(load_classifier, seed=recipe.plan.seed, pooler=recipe.pooler)
     load = load_with_head if recipe.head == "kept" else fresh
     return load(
@@ -555,7 +564,7 @@ def test_ensemble(checkpoints: Sequence[Checkpoint], task: Prepared, *, by: str,
     Raises ValueError where a checkpoint was fine-tuned for another task, and for a task that has not one label a row.
     """
     if task.kind != "sequence":
-        raise ValueError(f"an ensemble is for tasks of one label a row, but {task.name} is of kind '{task.kind}'")
+        raise ValueError(f"an ensemble needs one label per row, but {task.name} is of kind '{task.kind}'")
     splits: tuple[Split, ...] = ("dev", "test")
     means: dict[Split, np.ndarray] = {}
     for checkpoint in checkpoints:

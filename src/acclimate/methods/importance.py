@@ -85,7 +85,7 @@ def head_importance(
                         sums[part] += gradients.abs().to(held).sum(0, dtype=torch.float64)  # the sum of Eq. 6
             rows += len(batch)
     if not rows:
-        raise ValueError("there are no texts to compute the importance of heads from. Give some of the domain")
+        raise ValueError("no texts to compute the importance of heads from. Give texts of the domain")
     return {part: (total / rows).float().cpu() for part, total in sums.items()}  # 1/M of Eq. 6
 
 
@@ -103,8 +103,8 @@ def row_gradients(
         first_LWD, second_LWD = hidden_states(model, piece), hidden_states(model, piece)  # f1(x_m) and f2(x_m)
     if torch.equal(first_LWD, second_LWD):
         raise ValueError(
-            "the model has no dropout, so two passes over a text are one and the same, and their difference says "
-            "nothing about heads. Set dropout=0.1 and attention_dropout=0.1, as BERT and RoBERTa had"
+            "the model has no dropout, so two passes over a text are equal and cannot show the importance of "
+            "heads. Set dropout=0.1 and attention_dropout=0.1, the values of BERT and RoBERTa"
         )
     loss_R1 = row_means(divergence(first_LWD, second_LWD)[..., None], piece)  # Eq. 8, the mean over a row's tokens
     # a row's gates touch that row alone, so the gradients of the sum are those of each row

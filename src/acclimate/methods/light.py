@@ -127,6 +127,6 @@ def adapt(recipe: LightRecipe, out: Path, *, watch: Watch = unwatched) -> Checkp
 
     checkpoint = adapt_with(recipe, out, objective, ready=ready, watch=watch)
     if recipe.kind == "adapter":
-        note = "transformers alone loads this checkpoint without its adapters"
+        note = "transformers loads this checkpoint without its adapters"
         watch(Progress("adapt", 0, 0, "steps", {"note": note}))
     return checkpoint

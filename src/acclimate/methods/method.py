@@ -116,8 +116,8 @@ def check_dropout(recipe: Any, config: PreTrainedConfig, group: str = "") -> Non
         value = getattr(recipe, setting, None)
         if value is not None and config.model_type not in DROPOUT_FIELDS:
             raise ValueError(
-                f"{group}{setting} = {value}, but which settings of a '{config.model_type}' are its dropout is not "
-                f"known. Known: {', '.join(DROPOUT_FIELDS)}. Take a model of these"
+                f"{group}{setting} = {value}, but acclimate does not know the dropout settings of the family "
+                f"'{config.model_type}'. Use a model of one of these families: {', '.join(DROPOUT_FIELDS)}"
             )
 
 
@@ -173,15 +173,17 @@ class Method:
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier():
-            raise ValueError(f"Method.name = {self.name!r} is no name for settings. Use letters, digits and _")
+            raise ValueError(
+                f"Method.name = {self.name!r} cannot be the name of a group of settings. Use letters, digits and _"
+            )
         if not is_dataclass(self.recipe):
-            raise ValueError(f"{self.name}: its recipe, {self.recipe!r}, is no dataclass")
+            raise ValueError(f"{self.name}: its recipe, {self.recipe!r}, is not a dataclass. Make it one")
         names = {field.name for field in fields(self.recipe)}
         for contestant in self.contestants:
             if lacking := [name for name in (*GIVEN, *contestant.settings) if name not in names]:
                 raise ValueError(
-                    f"{self.name}: {self.recipe.__name__} has no field '{lacking[0]}', which racing as "
-                    f"{contestant.name} takes. A subclass of MlmRecipe has those that every race needs"
+                    f"{self.name}: {self.recipe.__name__} has no field '{lacking[0]}', which the contestant "
+                    f"{contestant.name} needs. Derive it from MlmRecipe, which has the fields that races need"
                 )
 
     def reads_corpus(self, recipe: Any) -> bool:
@@ -219,8 +221,8 @@ def fingerprint(method: Method) -> str:
         source = inspect.getsource(method.adapt) + inspect.getsource(method.recipe)
     except (OSError, TypeError) as error:
         raise ValueError(
-            f"the code of {method.name} cannot be read, so its earlier results cannot be recognised. Write the method "
-            f"into a file, and import it from there"
+            f"the code of {method.name} cannot be read, so its earlier results cannot be recognised. Write the "
+            "method to a file, and import it from there"
         ) from error
     return files.sha256_of_bytes(source.encode())
 
@@ -230,14 +232,14 @@ def load_method(reference: str) -> Method:
     place, name = code_at(reference)
     method = getattr(module_at(place), name, None)
     if not isinstance(method, Method):
-        raise ValueError(f"{reference}: {place} has no Method of the name '{name}'. Write NAME = Method(...) there")
+        raise ValueError(f"{reference}: {place} has no Method named '{name}'. Write {name} = Method(...) there")
     return method
 
 
 def loaded(place: Path, name: str) -> Method:
     """Return the method called `name` in the file. Raises ValueError where there is none."""
     if (method := _find_method(module_at(place), name)) is None:
-        raise ValueError(f"{place} has no Method called '{name}' any more")
+        raise ValueError(f"{place} no longer has a Method named '{name}'. Restore it")
     return method
 
 
@@ -275,13 +277,17 @@ def check_names(methods: Sequence[Method], by_name: Mapping[str, Method]) -> Non
     } | by_name.keys()
     for method in methods:
         if method.name in groups:
-            raise ValueError(f"a method is called '{method.name}' already. Give yours another name")
+            raise ValueError(f"a method named '{method.name}' already exists. Give yours another name")
         if not method.contestants:
-            raise ValueError(f"{method.name} races under no name. Add contestants=(Contestant(...),) to its Method")
+            raise ValueError(
+                f"{method.name} has no contestants, so it cannot race. Add contestants=(Contestant(...),) to its Method"
+            )
         groups |= {method.name}
         for contestant in method.contestants:
             if contestant.group not in ("", method.name):
-                raise ValueError(f"{contestant.name}: group = '{contestant.group}': leave it out")
+                raise ValueError(f"{contestant.name}: group = '{contestant.group}' is not supported here. Remove it")
             if contestant.name in method_names:
-                raise ValueError(f"'{contestant.name}' races already, by the method '{method_names[contestant.name]}'")
+                raise ValueError(
+                    f"'{contestant.name}' is already a contestant of the method '{method_names[contestant.name]}'"
+                )
             method_names[contestant.name] = method.name

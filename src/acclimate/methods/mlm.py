@@ -133,7 +133,7 @@ def load_adapted(recipe: Adapted, watch: Watch) -> PreTrainedModel:
     if head_drawn(model):
         watch(Progress("adapt", 0, 0, "steps", {"note": f"{recipe.model} has {NO_HEAD}"}))
     if not has_sparse_head(model):
-        note = f"{model.config.model_type}: no sparse head, so every position goes through the whole MLM head"
+        note = f"{model.config.model_type}: no sparse head, so the MLM head computes every position"
         watch(Progress("adapt", 0, 0, "steps", {"note": note}))
     return model
 

@@ -67,8 +67,8 @@ class Perturbation:
         if self.reading == "paper":
             if device().type == "mps":
                 raise ValueError(
-                    "the search for an adversary repeats dropout, which is not possible on ACCLIMATE_DEVICE=mps. Set "
-                    "ACCLIMATE_DEVICE=cpu, or leave adversarial training out"
+                    "the search for an adversary repeats dropout, which is not possible on ACCLIMATE_DEVICE=mps. "
+                    "Set ACCLIMATE_DEVICE=cpu, or remove adversarial training"
                 )
             words: Any = model.get_input_embeddings()
             place: nn.Module = words
@@ -76,8 +76,8 @@ class Perturbation:
         embeddings: nn.Module | None = getattr(encoder_of(model), "embeddings", None)
         if embeddings is None:
             raise ValueError(
-                f"where the embeddings of a '{family(model)}' come out is not known, which reading='released' "
-                "perturbs. Take reading='paper'"
+                f"reading='released' perturbs the output of the embeddings, whose place in a '{family(model)}' is "
+                "unknown. Set reading='paper'"
             )
         return embeddings
 

@@ -155,7 +155,7 @@ def probe(
     """
     begun = time.perf_counter()
     if task.kind not in PROBED:
-        raise ValueError(f"a task of kind '{task.kind}' cannot be probed; these can: {', '.join(PROBED)}")
+        raise ValueError(f"a task of kind '{task.kind}' cannot be probed. These kinds can: {', '.join(PROBED)}")
     tokenizer = load_tokenizer(model)
     encoder, has_pooler = load_encoder(model)
     move_to_device(encoder)

@@ -150,10 +150,10 @@ def note_frequencies(out: Path, tokens: Tokens, *, stage: str, term: str, watch:
         files.write_json(out / FREQUENCIES, {"last loss": last, "frequencies": frequencies, "little": little})
     if little:
         note = (
-            f"the loss ends at {last:.2f} nats, and knowing how often each piece occurs would alone reach "
-            f"{frequencies:.2f}: the encoder has learnt next to nothing of context. Pretraining stays there for a "
-            "while, then leaves it within some hundred steps. Give it more steps, or another plan.rate, plan.seed or "
-            "initializer_range (about 1/sqrt(hidden))"
+            f"the final loss is {last:.2f} nats, but the frequencies of the pieces alone would reach "
+            f"{frequencies:.2f}: the encoder has hardly learned to use context. Pretraining often stays at this "
+            "level for some hundred steps. Use more steps, or another plan.rate, plan.seed or initializer_range "
+            "(about 1/sqrt(hidden))"
         )
         watch(Progress(stage, len(read_log(out)), len(read_log(out)), "steps", {"note": note}))
 
@@ -204,7 +204,7 @@ def model_of(recipe: ScratchRecipe, tokenizer: PreTrainedTokenizerBase, *, watch
         return encoder_for(recipe, tokenizer, vocabulary_size=len(tokenizer))
     dropouts = {"hidden_dropout": recipe.dropout, "attention_dropout": recipe.attention_dropout}
     if not dropout_known(recipe.model):
-        watch(Progress(STAGE, 0, 0, "steps", {"note": "a family whose dropout cannot be set: left as it is"}))
+        watch(Progress(STAGE, 0, 0, "steps", {"note": "dropout of this family cannot be set, so it is unchanged"}))
         dropouts = {}
     model = load_masked_language_model(recipe.model, **dropouts, seed=recipe.plan.seed)
     if head_drawn(model):
@@ -259,7 +259,7 @@ def objective_of(recipe: ScratchRecipe, model: PreTrainedModel, *, watch: Watch)
         return NextSentenceLoss(model, new_head(model, seed=recipe.plan.seed))
     head, has_head = head_of(recipe.model, seed=recipe.plan.seed)
     if not has_head:
-        note = f"{recipe.model} has no head for next sentences: one was drawn"
+        note = f"{recipe.model} has no head for next sentences: a random one was added"
         watch(Progress(STAGE, 0, 0, "steps", {"note": note}))
     return NextSentenceLoss(model, head)
 
@@ -338,7 +338,9 @@ def open_text(corpus: Corpus, out: Path, least_words: int, *, name: str, watch: 
         return np.frombuffer(path.read_bytes(), bool)
 
     text = CorpusView(corpus, ranks.first_then_all(find), document)
-    note = f"{name}: {len(text):,} of {len(corpus):,} documents have at least {least_words} words; the rest is left out"
+    note = (
+        f"{name}: {len(text):,} of {len(corpus):,} documents have at least {least_words} words; the others are not used"
+    )
     watch(Progress(STAGE, 0, 0, "steps", {"note": note}))
     return text
 
@@ -364,8 +366,8 @@ class BatchPlan:
             of_step = plan.batch * sum(part * phase.mean_tokens for part, phase in parts)
             if self.recipe.tokens < of_step:
                 raise ValueError(
-                    f"tokens = {self.recipe.tokens:,} is less than one step reads, about {of_step:,.0f} with "
-                    f"plan.batch = {plan.batch}. Give more, or lower plan.batch"
+                    f"tokens = {self.recipe.tokens:,} is less than one step, which reads about {of_step:,.0f} with "
+                    f"plan.batch = {plan.batch}. Increase tokens, or lower plan.batch"
                 )
             return replace(plan, steps=math.ceil(self.recipe.tokens / of_step))
         if len(parts) == 1:

@@ -69,8 +69,8 @@ def _inputs(recipe: StiltRecipe) -> tuple[list[Prepared], dict[str, str]]:
         raise ValueError("no model given. Add model=PATH or model=HUB_ID")
     if len(recipe.tasks) < 2:
         raise ValueError(
-            f"tasks = {[str(place) for place in recipe.tasks]}: name two prepared tasks or more, the target last. To "
-            f"fine-tune on one: acclimate adapt finetune task=DIR"
+            f"tasks = {[str(place) for place in recipe.tasks]}: name at least two prepared tasks, the target last. "
+            "To fine-tune on one task: acclimate adapt finetune task=DIR"
         )
     tasks = [open_prepared(place) for place in recipe.tasks]
     check_heeded(recipe.finetune, tasks)

@@ -126,8 +126,9 @@ def scale_to_unit_spread(vectors_VF: np.ndarray, regularised_V: np.ndarray) -> n
     spread = spread_of(vectors_VF, regularised_V)
     if not spread > 0:
         raise ValueError(
-            f"scale = 'unit' divides the vectors by their standard deviation, but it is {spread:g}: no two of the "
-            f"{int(regularised_V.sum()):,} that count differ. Set scale=given, or train the vectors on more text"
+            f"scale = 'unit' divides the vectors by their standard deviation, but it is {spread:g}: the "
+            f"{int(regularised_V.sum()):,} vectors in use are all equal. Set scale=given, or train the vectors on "
+            "more text"
         )
     return vectors_VF / np.float32(spread)
 
@@ -278,8 +279,8 @@ def unseen_note(targets: VocabularyVectors) -> str:
     total = int((targets.regularised_V | targets.unseen_V).sum())
     fate = "kept, as in the paper" if targets.regularised_V[targets.unseen_V].all() else "left out"
     return (
-        f"of {total:,} pieces with a vector, {unseen:,} ({unseen / total:.0%}) have a vector that is mostly of other "
-        f"n-grams, since more than half of theirs occur in no word of the vectors: {fate}"
+        f"{unseen:,} of {total:,} pieces with a vector ({unseen / total:.0%}) share more than half of their n-grams "
+        f"with no word of the vectors: {fate}"
     )
 
 
@@ -325,7 +326,7 @@ def _sources(recipe: TapterRecipe) -> dict[str, str]:
     if recipe.vectors:
         if not Path(recipe.vectors).is_file():
             raise ValueError(
-                f"vectors = {recipe.vectors}: there is no such file. Give a fastText .bin or .vec, or none"
+                f"vectors = {recipe.vectors}: there is no such file. Give a fastText .bin or .vec, or remove vectors"
             )
         sources["vectors"] = ranks.agree(files.sha256_of_input(Path(recipe.vectors)) if ranks.is_first() else "")
     return sources

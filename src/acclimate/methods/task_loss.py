@@ -363,13 +363,12 @@ def trained_labels(task: Prepared, tagging: Tagging) -> tuple[str, ...]:
         return task.labels
     if task.kind != "tokens" or scheme_of(task.labels) is None:
         raise ValueError(
-            f"tag_scheme = '{tagging}' is for tags of entities (B-, I-, O), but {task.name} is of kind '{task.kind}' "
-            f"with the labels {', '.join(task.labels) or 'none'}. Leave tag_scheme out"
+            f"tag_scheme = '{tagging}' applies to entity tags (B-, I-, O), but {task.name} is of kind '{task.kind}' "
+            f"with the labels {', '.join(task.labels) or 'none'}. Remove tag_scheme"
         )
     if any(len(joined_tags(label)) > 1 for label in task.labels):
         raise ValueError(
-            f"tag_scheme = '{tagging}' is for words with one tag each, but entities of {task.name} overlap. Leave it "
-            f"out"
+            f"tag_scheme = '{tagging}' needs one tag per word, but entities of {task.name} overlap. Remove it"
         )
     return all_tags(task.labels, tagging)
 

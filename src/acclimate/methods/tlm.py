@@ -233,11 +233,11 @@ class StageInputs:
         self.positions = max(512, longest)  # of an encoder with random weights
         if recipe.model and (most := longest_input(recipe.model)) and longest > most:
             raise ValueError(
-                f"{recipe.model} reads {most} tokens at once, but rows may have {longest}. Lower max_tokens or "
+                f"{recipe.model} reads at most {most} tokens, but rows may have {longest}. Lower max_tokens or "
                 "internal_tokens, or prepare the task with shorter texts"
             )
         if recipe.whole_words and task.kind == TOKENS:
-            raise ValueError("whole words cannot be masked in sentences of tagged words. Set whole_words=false")
+            raise ValueError("whole-word masking is not available for tagged words. Set whole_words=false")
         tokenizer_of = recipe.model or recipe.tokenizer
         self.tokenizer = load_tokenizer(tokenizer_of) if tokenizer_of else self._learned(out / "vocabulary")
 
@@ -245,7 +245,7 @@ class StageInputs:
         """Return the masked language model that stage 1 starts from."""
         recipe = self.recipe
         if recipe.model and not dropout_known(recipe.model):
-            note = "a family whose dropout cannot be set: left as it is"
+            note = "dropout of this family cannot be set, so it is unchanged"
             self.watch(Progress("joint", 0, recipe.plan.steps, "steps", {"note": note}))
             return load_masked_language_model(recipe.model)
         if recipe.model:
@@ -326,7 +326,7 @@ def paper_flops(recipe: TlmRecipe, parameters: float, internal_tokens: int) -> f
 def _inputs(recipe: TlmRecipe) -> tuple[Prepared, dict[str, str]]:
     """Return the task, and hashes of all that stage 1 reads."""
     if recipe.task == Path():
-        raise ValueError("no task given. Add task=PATH: a prepared task, such as the data/ of a race")
+        raise ValueError("no task given. Add task=PATH: a prepared task, such as data/ in the directory of a race")
     if recipe.reads_corpus and recipe.corpus == Path():
         raise ValueError("no corpus given. Add corpus=PATH, or rho_1=0 to train on the task's texts only")
     task = open_prepared(recipe.task)
@@ -343,7 +343,7 @@ def _check_retrieved(recipe: TlmRecipe) -> None:
     record = recipe.corpus.parent / RETRIEVAL
     way_out = f"Retrieve it: acclimate data retrieve train.csv --corpus TEXTS --k {recipe.k}, or set k=0"
     if not record.is_file():
-        raise ValueError(f"k = {recipe.k}, but {recipe.corpus} was not retrieved: there is no {record}. {way_out}")
+        raise ValueError(f"k = {recipe.k}, but {recipe.corpus} has no {record}, so it was not retrieved. {way_out}")
     k = files.read_record(record)["recipe"]["k"]
     if k != recipe.k:
         raise ValueError(f"k = {recipe.k}, but {recipe.corpus} was retrieved with k = {k}. {way_out}")
@@ -363,7 +363,7 @@ def _note_batches(recipe: TlmRecipe, task: Prepared, watch: Watch) -> None:
     if epochs < 1 and not recipe.external_only:
         most = recipe.plan.steps // -(-rows // recipe.plan.batch) - 1
         way_out = f"lower rho_1 to {most}, or raise plan.steps" if most >= 0 else "raise plan.steps"
-        note = f"Warning: {note}, so some of them are never seen. To see each once, {way_out}"
+        note = f"Warning: {note}, so some of them are never used. To use each once, {way_out}"
     watch(Progress(JOINT, 0, recipe.plan.steps, "steps", {"note": note}))
 
 

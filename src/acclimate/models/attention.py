@@ -95,7 +95,8 @@ def find_maxima(
         watch(text_count)
     if not queries:
         raise ValueError(
-            f"none of the {text_count:,} texts holds a token that is not special, so no head can be judged"
+            f"none of the {text_count:,} texts has a token that is not special, so heads cannot be judged. Give "
+            "other texts"
         )
     adjacent, special = (float(chance) for chance in chances / queries)
     return Maxima(np.asarray(previous), np.asarray(following), np.asarray(marked), queries, asking, (adjacent, special))
@@ -128,7 +129,10 @@ def _attentions(model: PreTrainedModel, ids_BT: Tensor, real_BT: Tensor) -> Iter
     rows, tokens = ids_BT.shape
     for layer in attentions or [None]:
         if layer is None or layer.ndim != 4 or layer.shape[0] != rows or layer.shape[2:] != (tokens, tokens):
-            raise ValueError(f"{family(model)}: returns no matrix of attention weights for each head and text")
+            raise ValueError(
+                f"{family(model)}: does not return a matrix of attention weights for each head and text. Use "
+                "another model"
+            )
         yield layer
 
 
@@ -162,7 +166,7 @@ def _sums(weights_BHTT: Tensor, real_BT: Tensor, marked_BT: Tensor, asked_BT: Te
     weights_BHTT = weights_BHTT.masked_fill(~real_BT[:, None, None, :], -1.0)
     highest_BHT1 = weights_BHTT.amax(-1, keepdim=True)
     if highest_BHT1.isnan().any():
-        raise ValueError("an attention weight is not a number: the model's weights are damaged or too large")
+        raise ValueError("an attention weight is NaN: the model's weights are damaged or too large. Restore them")
     largest_BHTT = weights_BHTT == highest_BHT1
     share_BHT = asked_BT[:, None, :] / largest_BHTT.sum(-1, dtype=torch.float64)
     previous_BHT = pad(largest_BHTT.diagonal(-1, -2, -1), (1, 0))

@@ -99,16 +99,18 @@ def load_classifier(
     `load_masked_language_model` does.
     """
     if kind not in KINDS:
-        raise ValueError(f"a task of kind '{kind}' cannot be fine-tuned; these can: {', '.join(KINDS)}")
+        raise ValueError(f"a task of kind '{kind}' cannot be fine-tuned. These kinds can: {', '.join(KINDS)}")
     for name, value, usual in (("pooling", pooling, "pooler"), ("sequence_layer", sequence_layer, "linear")):
         if kind in _AUTO and value != usual:
-            raise ValueError(f"{name}='{value}' is for labels of whole texts, not for kind '{kind}'. Leave it out")
+            raise ValueError(f"{name}='{value}' applies to labels of whole texts, not to kind '{kind}'. Remove it")
     if kind != TOKENS and layer != "linear":
-        raise ValueError(f"layer='{layer}' is for tags, not for kind '{kind}'. Leave it out")
+        raise ValueError(f"layer='{layer}' applies to tags, not to kind '{kind}'. Remove it")
     auto = _auto(kind, pooling, sequence_layer, layer)
     outputs = outputs_of_kind(kind, labels)
     if not outputs or len(set(outputs)) < len(outputs):
-        raise ValueError(f"A classifier needs labels, each once, but these were given: {', '.join(outputs) or 'none'}.")
+        raise ValueError(
+            f"A classifier needs labels without duplicates, but these were given: {', '.join(outputs) or 'none'}."
+        )
     with reading(model) as where:
         config = configuration(where)
         head_is_shared = any(name.endswith("ForMaskedLM") for name in config.architectures or ())
@@ -146,8 +148,8 @@ def load_finetuned(
         loaded, absent = load_weights(auto, where, config, seed=0)
     if absent:
         raise ValueError(
-            f"{where}: holds no fine-tuned classifier, for these weights are missing or have another shape than "
-            f"config.json says: {', '.join(sorted(absent))}. Fine-tune it first."
+            f"{where}: contains no fine-tuned classifier. These weights are missing or differ in shape from "
+            f"config.json: {', '.join(sorted(absent))}. Fine-tune it first."
         )
     return loaded
 
@@ -183,7 +185,7 @@ def kind_in(config: PreTrainedConfig) -> str:
     problem = config.problem_type or unstated
     if not isinstance(problem, str) or problem not in kinds:
         raise ValueError(
-            f"{Path(config.name_or_path or '') / 'config.json'}: problem_type is {problem!r}; known are "
+            f"{Path(config.name_or_path or '') / 'config.json'}: problem_type is {problem!r}; supported are "
             f"{', '.join(kinds)}. Restore the file, or save the model there again"
         )
     return kinds[problem]
@@ -277,8 +279,8 @@ def load_with_head(
     def ready(config: PreTrainedConfig) -> None:
         if (head := head_in(config)) != task_head:
             raise ValueError(
-                f"{model}: it has {head}, but the task needs {task_head}. Set head='fresh', or give a checkpoint that "
-                f"was fine-tuned for the same, labels in the same order"
+                f"{model}: it has {head}, but the task needs {task_head}. Set head='fresh', or give a checkpoint "
+                "that was fine-tuned for the same labels in the same order"
             )
         config.problem_type = PROBLEM_TYPES.get(kind)  # with one output and no problem stated it is a regression
         set_layer(config, layer, transitions_rate)

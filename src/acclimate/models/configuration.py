@@ -81,7 +81,7 @@ def shape_of(
         if value != getattr(named, name):
             raise ValueError(
                 f"size = '{size}' of {architecture} has {name} = {getattr(named, name)}, but {name} = {value} is "
-                f"stated too. Leave one of them out, or state layers={named.layers} hidden={named.hidden} "
+                f"also given. Remove one of them, or set layers={named.layers} hidden={named.hidden} "
                 f"heads={named.heads}"
             )
     return named

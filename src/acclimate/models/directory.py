@@ -59,7 +59,7 @@ def require_usable(directory: Path) -> None:
     _require_shards(directory, names)
     encoder = directory / str(config.get(ENCODER_FOLDER, "")) / WEIGHTS
     if config.get(ENCODER_FOLDER) and not encoder.is_file():
-        raise ValueError(f"{encoder}: is missing, and it holds the encoder of this model. Copy it there, or ship again")
+        raise ValueError(f"{encoder}: the encoder of this model is missing. Copy it there, or ship again")
     headers = weight_headers(directory)
     packed = [name for name, (kind, shape) in headers.items() if _is_packed(name, kind, shape)]
     if packed:
@@ -73,7 +73,7 @@ def require_vocabulary(where: str, largest: int, config: Mapping[str, Any]) -> N
     if isinstance(vocabulary_size, int) and largest >= vocabulary_size:
         raise ValueError(
             f"{where}: the tokenizer has ids up to {largest:,}, but config.json says vocab_size = "
-            f"{vocabulary_size:,}. Replace the tokenizer by the one that belongs to the weights"
+            f"{vocabulary_size:,}. Replace the tokenizer with the one that the weights were trained with"
         )
 
 
@@ -87,8 +87,8 @@ def require_bounded(where: str, normalizer: Any) -> None:
         return
     if (growth := _growth(json.loads(normalizer.__getstate__()))) > MOST_GROWTH:
         raise ValueError(
-            f"{where}/tokenizer.json: the normalizer can make a text {growth:,} times as long; the limit is "
-            f"{MOST_GROWTH} times. Remove the replacement, or restore the file"
+            f"{where}/tokenizer.json: the normalizer can make a text {growth:,} times as long, but the limit is "
+            f"{MOST_GROWTH}. Remove the replacement rule, or restore the file"
         )
 
 
@@ -143,11 +143,11 @@ def require_safetensors(where: str) -> None:
     pickled = _pickled(file.name for file in directory.iterdir())
     if not pickled:
         below = sorted(path.parent for path in directory.glob("*/model.safetensors"))
-        way_out = f"There are some in {below[0]}: give that path" if below else "Copy the file there"
-        raise ValueError(f"{where}: holds no weights (model.safetensors). {way_out}, or save the model there again")
+        way_out = f"The directory {below[0]} has some: give that path" if below else "Copy the file there"
+        raise ValueError(f"{where}: contains no weights (model.safetensors). {way_out}, or save the model there again")
     raise ValueError(
-        f"{where}: holds only pickled weights ({', '.join(pickled)}), and reading them can run code. If you trust "
-        "their source, convert them once: from transformers import AutoModelForMaskedLM; "
+        f"{where}: contains only pickled weights ({', '.join(pickled)}), and loading those can run code. If you "
+        "trust their source, convert them once: from transformers import AutoModelForMaskedLM; "
         f"AutoModelForMaskedLM.from_pretrained({where!r}).save_pretrained({where!r})"
     )
 
@@ -180,7 +180,7 @@ def _readable(directory: Path) -> set[str]:
 def _require_transformers_model(directory: Path, names: Collection[str]) -> None:
     """Raise ValueError if the directory is empty, or holds weights in another form than that of transformers."""
     if not names:
-        raise ValueError(f"{directory}: the directory is empty. Give one that holds {CONFIG} and model.safetensors")
+        raise ValueError(f"{directory}: the directory is empty. Give one that contains {CONFIG} and model.safetensors")
     if not any(name.endswith(".safetensors") for name in names):
         places = [*sorted(names)]
         if CONFIG in names:  # exports are often in a folder
@@ -190,8 +190,8 @@ def _require_transformers_model(directory: Path, names: Collection[str]) -> None
         others = [(name, FORMATS[Path(name).suffix]) for name in places if Path(name).suffix in FORMATS]
         if others and not _pickled(names):
             raise ValueError(
-                f"{directory}: holds {others[0][1]} model only ({others[0][0]}), whose weights cannot be trained here. "
-                f"Give the checkpoint that it was made from"
+                f"{directory}: contains only {others[0][1]} model ({others[0][0]}), whose weights cannot be trained "
+                "here. Give the checkpoint from which it was made"
             )
     if MODULES in names and CONFIG not in names:
         below = sorted(path.parent for path in directory.glob(f"*/{CONFIG}") if any(path.parent.glob("*.safetensors")))
@@ -204,9 +204,9 @@ def _require_transformers_model(directory: Path, names: Collection[str]) -> None
 def _adapter(directory: Path) -> str:
     about = read_object(directory / ADAPTER, way_out=RESTORE)
     return (
-        f"{directory / ADAPTER}: adapters of peft, which would change the weights as they load (base model "
+        f"{directory / ADAPTER}: adapters of peft would change the loaded weights (base model "
         f"{about.get('base_model_name_or_path')!r:.80}). Merge them first: peft's merge_and_unload(), then "
-        f"save_pretrained; or remove the file"
+        "save_pretrained; or remove the file"
     )
 
 
@@ -229,7 +229,7 @@ def _require_shards(directory: Path, names: Collection[str]) -> None:
             total, width = int(parts[3]), len(parts[3])
             if not 1 <= total <= 10_000:
                 raise ValueError(
-                    f"{directory / name}: the name states a number of parts that is not between 1 and 10,000. {RESTORE}"
+                    f"{directory / name}: the number of parts in the name is not between 1 and 10,000. {RESTORE}"
                 )
             shards |= {f"{parts[1]}-{number:0{width}}-of-{parts[3]}.safetensors" for number in range(1, total + 1)}
     if missing_shards := sorted(shards - set(names)):
@@ -270,8 +270,7 @@ def require_names(
     if layers > len(own) or not all(parts):
         missing_layer = next((number for number, part in enumerate(parts) if not part), len(parts))
         evidence = (
-            f"of its {layers:,} layers, number {missing_layer} has no weight whose name begins with "
-            f"{prefix}.{stem}.{missing_layer}"
+            f"layer {missing_layer} of {layers:,} has no weight whose name begins with {prefix}.{stem}.{missing_layer}"
         )
         raise ValueError(_mismatched(directory, evidence))
     names = (f"{stem}.{layer}.{name}" for layer in range(layers) for name in layer_weights(family))
@@ -288,8 +287,8 @@ def lost_weights(source: str, names: Collection[str]) -> str:
     """Return the sentence on weights of the encoder that a checkpoint lacks or has in another shape."""
     excerpt = ", ".join(sorted(names)[:NAMES_SHOWN]) + (", ..." if len(names) > NAMES_SHOWN else "")
     return (
-        f"{source}: weights of the encoder are missing or have another shape than config.json says ({len(names)}): "
-        f"{excerpt}. They would be random. Check that config.json and the weights belong together."
+        f"{source}: weights of the encoder are missing or differ in shape from config.json ({len(names)}): "
+        f"{excerpt}. They would be random. Use config.json and weights of the same model."
     )
 
 
@@ -305,19 +304,18 @@ def _owner(words: re.Match[str]) -> str:
 
 def _mismatched(directory: Path, evidence: str) -> str:
     return (
-        f"{directory}: {CONFIG} and the weights do not belong together: {evidence}. The encoder would be random. Put "
-        f"both files of one model there"
+        f"{directory}: {CONFIG} and the weights are of different models: {evidence}. The encoder would be random. "
+        "Put both files of one model there"
     )
 
 
 def _wrapped(directory: Path, wrapper: str, headers: Collection[str]) -> str:
     count = sum(name.startswith(wrapper) for name in headers)
     return (
-        f"{directory}: {count} of {len(headers)} names of weights begin with {wrapper!r}, which transformers does not "
-        f"know, so the encoder would be random. Remove the prefix from each file F of weights: "
-        f"from safetensors.torch import load_file, save_file; "
-        f"save_file({{name.removeprefix({wrapper!r}): weight for name, weight in load_file(F).items()}}, F, "
-        f'{{"format": "pt"}})'
+        f"{directory}: {count} of {len(headers)} weight names begin with {wrapper!r}, which transformers does not "
+        "expect, so the encoder would be random. Remove the prefix from each file F of weights: from "
+        f"safetensors.torch import load_file, save_file; save_file({{name.removeprefix({wrapper!r}): weight for "
+        'name, weight in load_file(F).items()}, F, {"format": "pt"})'
     )
 
 
@@ -335,13 +333,13 @@ def _check_labels(path: Path, config: Mapping[str, Any]) -> None:
     if {int(key) for key in labels} != {*range(len(labels))}:
         excerpt = ", ".join([*labels][:NAMES_SHOWN])
         raise DamagedError(
-            f"{path}: id2label has the numbers {excerpt}, but they must run from 0 to the last. {RESTORE}"
+            f"{path}: id2label has the numbers {excerpt}, but class numbers must be consecutive from 0. {RESTORE}"
         )
     if fault := next((label for label in labels.values() if not isinstance(label, str)), None):
         raise DamagedError(f"{path}: id2label has {fault!r:.60}, which is not text. {RESTORE}")
     name, count = Counter(labels.values()).most_common(1)[0] if labels else ("", 0)
     if count > 1:
-        raise DamagedError(f"{path}: id2label has {name!r} for {count} classes. Give each class a name of its own")
+        raise DamagedError(f"{path}: id2label has {name!r} for {count} classes. Give each class a different name")
     if config.get("problem_type") == "regression" and len(labels) > 1 and names[0].endswith("SequenceClassification"):
         raise DamagedError(
             f"{path}: problem_type is 'regression', which has one output, but id2label has {len(labels)}. {RESTORE}"

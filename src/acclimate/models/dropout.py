@@ -63,11 +63,13 @@ def set_dropout(
     family = config.model_type
     if family not in DROPOUT_FIELDS:
         raise ValueError(
-            f"Which settings of '{family}' hold its dropout is not known, so it cannot be changed. Leave it as the "
-            f"checkpoint has it, or use one of: {', '.join(DROPOUT_FIELDS)}."
+            f"acclimate does not know the dropout settings of the family '{family}', so it cannot change them. "
+            f"Remove the setting, or use a model of one of these families: {', '.join(DROPOUT_FIELDS)}."
         )
     for part, probability in probabilities.items():
         if not 0 <= probability < 1:
-            raise ValueError(f"{part} dropout is {probability}, but a probability of at least 0 and below 1 is needed.")
+            raise ValueError(
+                f"{part} dropout is {probability}, but it must be a probability of at least 0 and below 1."
+            )
         for field in DROPOUT_FIELDS[family][part]:
             setattr(config, field, probability)

@@ -102,7 +102,9 @@ def new_encoder(
     numbers, of 2 * heads) and `pad` an id of the vocabulary.
     """
     if not 0 <= pad < vocabulary_size:
-        raise ValueError(f"pad is {pad}, which is no id of a vocabulary of {vocabulary_size} tokens.")
+        raise ValueError(
+            f"pad is {pad}, but a vocabulary of {vocabulary_size} tokens has the ids 0 to {vocabulary_size - 1}."
+        )
     config = new_configuration(
         Shape(layers, hidden, heads, intermediate),
         architecture,
@@ -141,7 +143,7 @@ def new_configuration(
     multiple = shape.heads if architecture == "bert" else 2 * shape.heads
     if shape.hidden % multiple:
         raise ValueError(
-            f"hidden is {shape.hidden}, which {shape.heads} heads cannot share evenly: make it a multiple of "
+            f"hidden is {shape.hidden}, which {shape.heads} heads cannot divide evenly. Make it a multiple of "
             f"{multiple}."
         )
     _check_memory(shape, others.get("vocab_size", 0))

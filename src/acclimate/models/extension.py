@@ -40,8 +40,8 @@ def add_rows(model: PreTrainedModel, pieces: Sequence[Sequence[int]], first: int
     embedded = word_embeddings(model).detach()
     if first > len(embedded):
         raise ValueError(
-            f"the tokenizer has {first:,} entries, but the model only {len(embedded):,} embeddings: they do not belong "
-            "together. Give a model with the tokenizer that it was trained with"
+            f"the tokenizer has {first:,} entries, but the model has only {len(embedded):,} embeddings, so they do "
+            "not match. Give a model with the tokenizer that it was trained with"
         )
     head, separate = _output(model)
     rows_ND = _means(embedded, pieces) if start_ND is None else start_ND
@@ -137,5 +137,5 @@ def _as_fast(tokenizer: PreTrainedTokenizerBase, backend: Tokenizer) -> PreTrain
         **prompt,
     )
     if _rules(again.backend_tokenizer) != _rules(backend):
-        raise ValueError(f"transformers cannot represent this {type(tokenizer).__name__} with more words")
+        raise ValueError(f"transformers cannot add words to this {type(tokenizer).__name__}. Use another model")
     return again

@@ -42,11 +42,11 @@ ENCODERS = {
 # Families with a masked language model in transformers that cannot be used here -> the reason
 REFUSED = {
     **dict.fromkeys(("bart", "mbart", "mvp"), "it has a decoder"),
-    "layoutlm": "it reads the places of words on a page",
+    "layoutlm": "it needs the positions of words on a page",
     **dict.fromkeys(("modernvbert", "neomme", "ultravbert"), "it reads images"),
-    "perceiver": "it reads bytes, so it masks no words",
+    "perceiver": "it reads bytes, so it cannot mask words",
     "reformer": "it trains only on rows of one length",  # multiples of its chunks that fill its axial positions
-    "tapas": "it reads the places of words in a table",
+    "tapas": "it needs the positions of words in a table",
 }
 LAYERS = {"albert": "num_hidden_groups", "distilbert": "n_layers"}  # field of config.json, if not num_hidden_layers
 # common families -> the modules with weights and biases in each layer, by their names in a checkpoint
@@ -159,15 +159,16 @@ def require_encoder_config(config: Mapping[str, Any], where: str) -> None:
     classes = [name for name in classes if isinstance(name, str)] if isinstance(classes, list) else []
     if not family:
         raise ValueError(
-            f"{where}: {CONFIG} states no model_type. Write the name that transformers has for the family of the "
-            f'weights there, such as "model_type": "bert"'
+            f"{where}: {CONFIG} has no model_type. Add the family of the weights as transformers names it, such as "
+            '"model_type": "bert"'
         )
     for name in ("quantization_config", "compression_config"):
         if (quantisation := config.get(name)) is None:
             continue
         if not quantisation:
             raise ValueError(
-                f"{where}: {name} in {CONFIG} is empty ({quantisation!r}), so nothing can load it. Remove the entry"
+                f"{where}: {name} in {CONFIG} is empty ({quantisation!r}), so the model cannot be loaded. "
+                "Remove the entry"
             )
         method = quantisation.get("quant_method") if isinstance(quantisation, dict) else None
         raise ValueError(quantised(where, f"{name} in {CONFIG}" + (f": {method}" if method else "")))
@@ -195,7 +196,7 @@ def _no_encoder(where: str, family: str, classes: Sequence[str], config: Mapping
     if code and not is_known:
         entry, value = next(iter(code.items())) if isinstance(code, dict) else ("auto_map", code)
         return (
-            f"{where}: the model needs code of its own (auto_map in {CONFIG}: {entry} = {value!r:.80}), and acclimate "
+            f"{where}: the model needs custom code (auto_map in {CONFIG}: {entry} = {value!r:.80}), and acclimate "
             f"never runs code that comes with a model. {ENCODER}"
         )
     if config.get("is_encoder_decoder") is True or (is_known and CONFIG_MAPPING[family].is_encoder_decoder):

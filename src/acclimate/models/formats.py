@@ -78,7 +78,7 @@ def refuse_transformers(directory: Path, parts: str, *, ways: str = PREDICT) -> 
     path = directory / "config.json"
     config = read_object(path)
     family = config.get(FAMILY, config["model_type"])
-    sentence = f"{family} with {parts}, which transformers cannot compute: load this directory with {ways}"
+    sentence = f"{family} with {parts}, which transformers does not support. Load this directory with {ways}"
     folder = {ENCODER_FOLDER: ENCODER} if (directory / ENCODER / WEIGHTS).exists() else {}
     write_json(path, config | {FAMILY: family, **folder, "model_type": sentence})
     if (directory / WEIGHTS).exists():

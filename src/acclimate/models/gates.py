@@ -147,7 +147,9 @@ def require_shape(model: PreTrainedModel, part: GatedPart, gates: Tensor, *, row
     """Raise ValueError unless the gates have the shape of `gate_shape`; with `rows` an axis (R,) may come before it."""
     shape = gate_shape(model, part)
     if tuple(gates.shape) != shape and not (rows and tuple(gates.shape[1:]) == shape):
-        raise ValueError(f"{part}: {tuple(gates.shape)} gates, but this model has {shape}. Compute them for this model")
+        raise ValueError(
+            f"{part}: {tuple(gates.shape)} gates, but this model needs {shape}. Compute them for this model"
+        )
 
 
 def heads_known(model: str | Path) -> bool:

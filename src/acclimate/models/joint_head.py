@@ -53,7 +53,10 @@ def new_joint_head(model: PreTrainedModel, kind: str, labels: Sequence[str], *, 
     trains jointly with a language model.
     """
     if kind == SPAN:
-        raise ValueError("no classifier of answers (kind 'span') is trained jointly. Adapt first, then fine-tune")
+        raise ValueError(
+            "a classifier for kind 'span' cannot be trained jointly with language modelling. Adapt first, then "
+            "fine-tune"
+        )
     hidden, outputs = model.config.hidden_size, len(labels) or 1
     with seeded(seed):
         before = () if kind == TOKENS else (nn.Linear(hidden, hidden), nn.GELU())
@@ -71,8 +74,8 @@ def require_alike(model: str | Path) -> None:
         name = configuration(where).model_type
     if name not in ALIKE:
         raise ValueError(
-            f"transformers has no model that is a '{name}' with a classifier that was trained jointly. Leave "
-            f"stage_2 on, or start from one of: {', '.join(ALIKE)}"
+            f"transformers has no classifier for a '{name}' that was trained jointly. Set stage_2=true, or start "
+            f"from one of: {', '.join(ALIKE)}"
         )
 
 

@@ -39,7 +39,9 @@ def add_adapters(model: PreTrainedModel, bottleneck: int, *, seed: int) -> None:
     Raises ValueError if it has adapters of another width, or if its family is not one of ADAPTED.
     """
     if (size := bottleneck_of(model.config)) not in (0, bottleneck):
-        raise ValueError(f"the model has adapters of bottleneck {size} already. Set bottleneck={size} to go on")
+        raise ValueError(
+            f"the model already has adapters of bottleneck {size}. Set bottleneck={size} to continue training them"
+        )
     if not size:
         with seeded(seed):
             attach_adapters(model, bottleneck)
@@ -52,7 +54,10 @@ def attach_adapters(model: PreTrainedModel, bottleneck: int) -> None:
     """
     family = model.config.model_type
     if family not in ADAPTER_PLACES:
-        raise ValueError(f"acclimate cannot put adapters into a '{family}'. It can into: {', '.join(ADAPTED)}")
+        raise ValueError(
+            f"acclimate does not support adapters in a '{family}'. Use a model of one of these families: "
+            f"{', '.join(ADAPTED)}"
+        )
     layers, places = ADAPTER_PLACES[family]
     for layer in attrgetter(layers)(model.base_model):
         for name in places:
@@ -120,14 +125,16 @@ def add_prompt(
     none that `_with_prompt_behind` knows, and if the head cannot take new pieces.
     """
     if (length := prompt_length(tokenizer)) not in (0, count):
-        raise ValueError(f"the model has a prompt of {length} tokens already. Set prompt_tokens={length} to go on")
+        raise ValueError(
+            f"the model already has a prompt of {length} tokens. Set prompt_tokens={length} to continue training it"
+        )
     if length:
         return tokenizer
     head = cast(Any, model)  # its methods are untyped in transformers
     embeddings = cast(nn.Embedding, model.get_input_embeddings())
     if getattr(head.get_output_embeddings(), "out_features", 0) != embeddings.num_embeddings:
         # for DeBERTa's head with legacy=false transformers returns, and resizes, the layer before the output
-        raise ValueError(f"transformers cannot add pieces to the head of this '{model.config.model_type}'")
+        raise ValueError(f"transformers cannot add entries to the head of this '{model.config.model_type}'")
     prompted = _prompted(tokenizer, count)
     ids = prompt_ids(prompted)
     with seeded(seed):
@@ -203,7 +210,9 @@ def _with_prompt_behind(processor: dict[str, Any], ids: dict[str, int]) -> dict[
     if kind == "BertProcessing":  # [CLS] A [SEP] B [SEP], the second text of token type 1
         return _with_prompt_behind(_as_template(processor, separators=1, type_of_second=1), ids)
     if kind != "TemplateProcessing":
-        raise ValueError(f"acclimate cannot put a prompt behind the rows of this tokenizer (post-processor '{kind}')")
+        raise ValueError(
+            f"acclimate cannot add a prompt to the rows of this tokenizer (post-processor '{kind}'). Use another model"
+        )
     behind = [{"SpecialToken": {"id": piece, "type_id": 0}} for piece in ids]
     special = {piece: {"id": piece, "ids": [number], "tokens": [piece]} for piece, number in ids.items()}
     return {

@@ -56,7 +56,7 @@ FOLDER = (
 )  # of its weights, tokenizer, card and logs; recipes/embedded/ship.py writes it
 FACTS = "embedded.json"  # of this folder: what was measured of the encoder
 MADE_FROM = "sentence-transformers/all-MiniLM-L6-v2 (Apache-2.0)"
-UNSTATED = "No model is stated: this run uses the embedded encoder, which comes with acclimate."
+UNSTATED = "No model is given: this run uses the embedded encoder, which comes with acclimate."
 LARGER = ("sentence-transformers/all-MiniLM-L6-v2", "google-bert/bert-base-uncased", "answerdotai/ModernBERT-base")
 SHA256 = re.compile(r"[0-9a-f]{64}")
 HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
@@ -69,7 +69,7 @@ MOST_SIZE, MOST_LAYERS = 1 << 20, 1000  # where the weights do not say more
 BESIDE = (MANIFEST, PROVENANCE, FACTS)  # files that it does not hash
 PATIENCE = 10.0  # seconds that the hub may take to answer
 HURRY = 2.0  # the same where its answer only decides what a message says
-WAY_OUT = "give the path of a directory that holds config.json and model.safetensors"
+WAY_OUT = "give the path of a directory that contains config.json and model.safetensors"
 
 
 _log = logging.getLogger(__name__)
@@ -88,8 +88,8 @@ def embedded() -> Path:
     """Return the folder of the embedded encoder. Raises ValueError if this installation does not have its weights."""
     if not (FOLDER / "model.safetensors").is_file():
         raise ValueError(
-            f"the embedded encoder is not in this installation: {FOLDER} holds no model.safetensors. Install acclimate "
-            f"again, or state a model: {option('model')} with a directory or a hub id"
+            f"the embedded encoder is missing from this installation: {FOLDER} contains no model.safetensors. "
+            f"Install acclimate again, or name a model: {option('model')} with a directory or a hub id"
         )
     if Path(EMBEDDED).is_dir():
         _explain_name(Path.cwd())
@@ -137,19 +137,21 @@ def load_tokenizer(model: str | os.PathLike[str]) -> PreTrainedTokenizerBase:
         except ValueError as error:
             below = Path(where) / "tokenizer"
             way_out = (
-                f". There is one in {below}: give that path" if (below / "tokenizer.json").exists() else f": {error}"
+                f". The directory {below} has one: give that path"
+                if (below / "tokenizer.json").exists()
+                else f": {error}"
             )
             if any(Path(where).glob("*.model")):  # pip lets sentencepiece and a protobuf too old for it be installed
                 way_out = f"{way_out.rstrip('.')}. If protobuf is older than sentencepiece: pip install -U protobuf"
-            raise ValueError(f"{where}: holds no tokenizer that transformers can read{way_out}") from error
+            raise ValueError(f"{where}: contains no tokenizer that transformers can read{way_out}") from error
     # Where the files are missing, transformers returns a tokenizer to which every word is unknown.
     if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
-        raise ValueError(f"{where}: holds no tokenizer with a vocabulary. Save one there (tokenizer.json).")
+        raise ValueError(f"{where}: contains no tokenizer with a vocabulary. Save one there (tokenizer.json).")
     # transformers adds a token that the vocabulary lacks, but not an empty one: asked for its id, it calls itself
     if tokenizer.unk_token is not None and tokenizer.unk_token not in tokenizer.get_vocab():
         raise ValueError(
-            f"{where}/tokenizer_config.json: unk_token = {tokenizer.unk_token!r} is not in the vocabulary. "
-            "Name the one for unknown words there, such as [UNK]"
+            f"{where}/tokenizer_config.json: unk_token = {tokenizer.unk_token!r} is not in the vocabulary. Set it "
+            "to the token for unknown words, such as [UNK]"
         )
     if (config := Path(where) / "config.json").is_file():
         require_vocabulary(where, max(tokenizer.get_vocab().values()), read_object(config))
@@ -271,11 +273,11 @@ def reading(model: str | os.PathLike[str]) -> Iterator[str]:
             what = next(iter(str(error).splitlines()), "")
             raise ValueError(
                 f"{where}: cannot be loaded as a checkpoint of transformers: {kind}{what}. Check that config.json, "
-                f"tokenizer and weights belong together, or save the model there again"
+                "tokenizer and weights are of the same model, or save the model there again"
             ) from error
         raise ValueError(
-            f"{where}: there is no such directory here{nearest_folder(Path(where))}, and no model of that name with "
-            f"safetensors weights could be fetched from the hub. Try again, or {WAY_OUT}"
+            f"{where}: there is no such directory here{nearest_folder(Path(where))}, and the hub has returned no "
+            f"model of that name with safetensors weights. Try again, or {WAY_OUT}"
         ) from error
 
 
@@ -295,7 +297,7 @@ def _check_cached(hub_id: str) -> None:
 
     cached = hub.try_to_load_from_cache(hub_id, "config.json")
     if isinstance(cached, str):
-        require_encoder_config(read_object(Path(cached), way_out="Remove the file: it is fetched again"), hub_id)
+        require_encoder_config(read_object(Path(cached), way_out="Remove the file to fetch it again"), hub_id)
 
 
 def _raised_here(error: BaseException) -> bool:
@@ -316,7 +318,7 @@ def check_unchanged(directory: Path) -> None:
     if not manifest.is_file():
         return
     way_out = (
-        f"Copy it again, or give the command again that made it. If you changed the model yourself, delete {manifest}"
+        f"Copy it again, or repeat the command that created it. If you changed the model yourself, delete {manifest}"
     )
     listed = read_json(manifest, way_out=way_out)
     if not isinstance(listed, dict) or not any(SHA256.fullmatch(str(content)) for content in listed.values()):
@@ -343,7 +345,7 @@ def check_sizes(directory: Path) -> None:
         return
     config = read_object(path, way_out=way_out)
     if index.is_file() and not isinstance(read_object(index, way_out=way_out).get("weight_map"), dict):
-        raise ValueError(f"{index}: weight_map is no object. {way_out}")
+        raise ValueError(f"{index}: weight_map is not a JSON object. {way_out}")
     shapes = [shape for _, shape in weight_headers(directory).values()]
     largest = max((size for shape in shapes for size in shape), default=MOST_SIZE)
     most = dict.fromkeys(WIDTHS, largest) | dict.fromkeys(LAYERS, max(len(shapes), MOST_LAYERS))
@@ -405,7 +407,9 @@ def configuration(where: str) -> PreTrainedConfig:
     probability or `architectures` no names, which transformers takes.
     """
     if Path(where).is_dir() and not (Path(where) / "config.json").is_file():
-        raise ValueError(f"{where}: holds no config.json, so it is no checkpoint that transformers can load.")
+        raise ValueError(
+            f"{where}: contains no config.json, so transformers cannot load it. Give the directory of a checkpoint."
+        )
     config = read_configuration(where)
     if not Path(where).is_dir():
         _check_cached(where)  # it has been fetched now
@@ -419,8 +423,8 @@ def configuration(where: str) -> PreTrainedConfig:
             sound = isinstance(value, int | float) and 0 <= value < 1
         if value is not None and not sound:
             raise ValueError(
-                f"{Path(where) / 'config.json'}: {name} is {value!r:.60}, where {kind} is needed. Restore the "
-                f"file, or save the model there again"
+                f"{Path(where) / 'config.json'}: {name} is {value!r:.60}, but must be {kind}. Restore the file, or "
+                "save the model there again"
             )
     return config
 
@@ -435,18 +439,19 @@ def locate(model: str | os.PathLike[str]) -> str:
         return str(embedded())
     if model == SCRATCH:
         raise ValueError(
-            f"'{SCRATCH}' is no model: race {option('model', SCRATCH)} pretrains a small encoder first. State a "
-            f"directory or a hub id, or {EMBEDDED}; for your directory write ./{SCRATCH}"
+            f"'{SCRATCH}' is not a model: race {option('model', SCRATCH)} pretrains a small encoder first. Give a "
+            f"directory, a hub id or {EMBEDDED}; for your directory write ./{SCRATCH}"
         )
     path = Path(model).expanduser()
     if path.is_dir():
         return str(path)
     if path.exists():
-        raise ValueError(f"{path} is a file. Give the directory that holds config.json and model.safetensors.")
+        raise ValueError(f"{path} is a file. Give the directory that contains config.json and model.safetensors.")
     if not isinstance(model, str) or not HUB_ID.fullmatch(model):
         raise ValueError(
-            f"{os.fspath(model)}: there is no such directory, and it is no hub id either (`name` or `owner/name`). "
-            f"Give the path of a directory that holds config.json and model.safetensors{nearest_folder(path)}."
+            f"{os.fspath(model)}: there is no such directory, and it is not a hub id (`name` or `owner/name`) "
+            "either. Give the path of a directory that contains config.json and "
+            f"model.safetensors{nearest_folder(path)}."
         )
     return model
 
@@ -466,7 +471,9 @@ def require_fetchable(hub_id: str) -> None:
         try:
             hub.get_hf_file_metadata(hub.hf_hub_url(hub_id, "config.json"), timeout=PATIENCE)
         except errors.EntryNotFoundError as error:
-            raise ValueError(f"{hub_id}: on the hub it holds no config.json, so it is no model") from error
+            raise ValueError(
+                f"{hub_id}: this repository of the hub contains no config.json, so it is not a model. Name another"
+            ) from error
 
 
 @contextmanager

@@ -47,8 +47,8 @@ class LoraAdapters:
         names = adapted_layers(model, layers)
         if not names:
             raise ValueError(
-                f"no linear layer of attention was found in a '{model.config.model_type}', so LoRA has no place in it. "
-                f"Set lora_rank=0, or take another model"
+                f"no linear layer of attention was found in a '{model.config.model_type}', so LoRA cannot be used. "
+                "Set lora_rank=0, or use another model"
             )
         settings: dict[str, Any] = {"r": rank, "lora_alpha": alpha, "lora_dropout": dropout, "target_modules": names}
         with seeded(seed):

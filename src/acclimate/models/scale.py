@@ -44,7 +44,10 @@ def scale_of(numbers: npt.ArrayLike) -> Scale:
     """Return the scale of these numbers. Raises ValueError if all are equal, or float32 weights cannot resolve them."""
     values = np.asarray(numbers, dtype=np.float64)
     if values.min() == values.max():
-        raise ValueError(f"all {len(values):,} training examples have the number {values[0]:g}: nothing can be learnt")
+        raise ValueError(
+            f"all {len(values):,} training examples have the same number, {values[0]:g}, so nothing can be learned. "
+            "Check the column of the labels"
+        )
     with np.errstate(over="ignore", invalid="ignore"):
         mean, deviation = float(np.mean(values)), float(np.std(values))
     largest = float(np.finfo(np.float32).max) / FARTHEST
@@ -100,8 +103,8 @@ def output_layer(model: PreTrainedModel) -> nn.Linear:
     layers = _output_layers(model)
     if not layers or layers[-1].bias is None:
         raise ValueError(
-            f"the head of '{model.config.model_type}' does not end in a linear layer with a bias, which the unit of "
-            "numbers, base rates and a threshold need. Use another model"
+            f"the head of '{model.config.model_type}' does not end in a linear layer with a bias, which is needed "
+            "to scale numbers, base rates and thresholds. Use another model"
         )
     return layers[-1]
 

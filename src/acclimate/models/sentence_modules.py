@@ -33,7 +33,7 @@ OMITTED = "modules_omitted"  # in the provenance of a checkpoint: why it lacks t
 SETTINGS = "config_sentence_transformers.json"
 LENGTHS = "sentence_*_config.json"
 PACKAGE = "sentence_transformers."  # begins the types of modules that the package has
-WAY_OUT = "Restore the file, or delete it to go on with the encoder alone"
+WAY_OUT = "Restore the file, or delete it to use only the encoder"
 
 
 @dataclass(frozen=True)

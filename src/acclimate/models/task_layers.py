@@ -266,8 +266,8 @@ def set_layer(config: PreTrainedConfig, layer: OutputLayer, transitions_rate: fl
     """
     if transitions_rate != 1.0 and layer not in CRF_LAYERS:
         raise ValueError(
-            f"transitions_rate={transitions_rate!r} is for a CRF, but the layer is '{layer}', which predicts the tag "
-            f"of each word apart. Take one of {', '.join(CRF_LAYERS)}, or leave transitions_rate out"
+            f"transitions_rate={transitions_rate!r} is for a CRF, but the layer is '{layer}', which predicts each "
+            f"tag separately. Set it to one of {', '.join(CRF_LAYERS)}, or remove transitions_rate"
         )
     for (field, missing), setting in zip(_TAGGER_FIELDS.items(), (layer, transitions_rate), strict=True):
         if setting != missing:

@@ -120,7 +120,7 @@ def embedding_distances(
     distances_N, cosines_N = row_distances(one.rows_VH[firsts_N], other.rows_VH[others_N])
     in_texts_N = piece_counts(texts, first, len(one.rows_VH), watch=watch)[firsts_N] > 0
     if not in_texts_N.any():
-        raise ValueError(f"no piece of the texts is in the vocabularies of both {first} and {model}")
+        raise ValueError(f"no token of the texts is in the vocabularies of both {first} and {model}. Give other texts")
     summaries = summary(distances_N, cosines_N), summary(distances_N[in_texts_N], cosines_N[in_texts_N])
     return dict(zip(OVER, summaries, strict=True))
 
@@ -163,12 +163,15 @@ def shared_rows(first: Embeddings, other: Embeddings) -> tuple[np.ndarray, np.nd
     if first.rows_VH.shape[1] != other.rows_VH.shape[1]:
         widths = f"{first.rows_VH.shape[1]} and {other.rows_VH.shape[1]}"
         raise ValueError(
-            f"the word embeddings of {first.name} and {other.name} are {widths} wide, so there is no distance between "
-            "them. Compare a model with those that were trained from it"
+            f"the word embeddings of {first.name} and {other.name} have different widths, {widths}, so they have no "
+            "distance. Compare a model with models trained from it"
         )
     pairs = [(row, other.ids[piece]) for piece, row in first.ids.items() if piece in other.ids]
     if not pairs:
-        raise ValueError(f"the vocabularies of {first.name} and {other.name} have no piece in common")
+        raise ValueError(
+            f"the vocabularies of {first.name} and {other.name} have no token in common, so they cannot be "
+            "compared. Name other models"
+        )
     firsts_N, others_N = np.array(pairs).T
     return firsts_N, others_N
 

@@ -63,7 +63,9 @@ def answer_in_words(outcome: Outcome) -> RaceAnswer:
     assert outcome.race is not None
     raced = rows(outcome)
     if not outcome.first_impression and not any(row.contestant == UNTOUCHED for row in raced):
-        raise ValueError("an answer needs a score of the untouched model, with which the others are compared.")
+        raise ValueError(
+            "an answer needs a score of the untouched model, the reference of all comparisons. Run the race again."
+        )
     remarks = tuple(_remarks(outcome))
     if outcome.first_impression:
         return _impression(outcome, raced)
@@ -170,7 +172,7 @@ def _remarks(outcome: Outcome) -> Iterator[str]:
     partly = [result for result in tuned if result.untaught and result.learnt and result.encoder]
     if partly and not outcome.only_probed:
         counts = [f"{result.row} ({untaught_text(result)})" for result in partly]
-        yield f"Fine-tunings that failed to learn count in the means of {listed(counts)}."
+        yield f"The means of {listed(counts)} include fine-tunings that failed to learn."
     failed = [result for result in outcome.results if result.failed and (outcome.only_probed or not result.probe)]
     if failed:
         names = [result.contestant for result in failed]
@@ -215,8 +217,8 @@ def _impression(outcome: Outcome, raced: Sequence[ContestantRow]) -> RaceAnswer:
     if not tuned:
         evidence.append("Nothing was fine-tuned.")
     evidence.append(
-        f"Differences may be chance: intervals take {FEWEST_SEEDS} rounds. The same command with a larger --budget "
-        "continues the race."
+        f"Differences may be chance, because intervals need {FEWEST_SEEDS} rounds. Repeat the command with a larger "
+        "--budget to continue the race."
     )
     return RaceAnswer("first impression", f"First impression {after}.", tuple(evidence), next=next_command(outcome))
 
@@ -298,7 +300,7 @@ def _without_comparison(outcome: Outcome, raced: Sequence[ContestantRow]) -> Ite
     simple, encoders = sides(taught, outcome.baselines)
     if not encoders:
         fine_tuned = "fine-tuned " if simple is not None and simple.contestant in UNADAPTED else ""
-        yield f"No {fine_tuned}encoder here has learnt the task, so nothing is compared."
+        yield f"No {fine_tuned}encoder has learned the task, so nothing is compared."
         if simple is not None:
             yield f"{_capital(simple.contestant)}, {_requirement(simple)}, scores {_figures(simple)}."
         return
@@ -309,7 +311,7 @@ def _without_comparison(outcome: Outcome, raced: Sequence[ContestantRow]) -> Ite
         return
     rivals = [row for row in raced if row.contestant != UNTOUCHED and row.contestant not in outcome.baselines]
     if rivals and all(row.comparison is not None for row in rivals):
-        yield f"Too few seeds for an answer: it takes {FEWEST_SEEDS} or more of each contestant."
+        yield f"Too few seeds for an answer: each contestant needs at least {FEWEST_SEEDS}."
         yield f"{_scores(raced)}."
         return
     name = "The model" if outcome.alone else "The untouched model"
@@ -342,19 +344,19 @@ def _limits(outcome: Outcome, answer: Answer) -> str:
     assert remedy is not None
     name = names[remedy.source]
     if answer.settled:
-        return f"The largest part of the variance comes from {name} ({percent(remedy.share)})."
+        return f"Most of the variance comes from {name} ({percent(remedy.share)})."
     sentence = f"What limits the answer: {name} ({percent(remedy.share)} of the variance)."
     number, effect = remedy.to_settle, "would probably settle it"
     if number is None:
-        number, effect = remedy.to_halve, "would halve the interval, which may not settle it"
+        number, effect = remedy.to_halve, "would halve the interval, which may not be enough to settle it"
     if number is None:
-        return f"{sentence} No number that was considered would settle it."
+        return f"{sentence} None of the numbers considered would settle it."
     runs = [part for part in limits.remedies if part.source != "test rows"]
     if remedy.source != "test rows":
         effect += f", in about {rough_duration((number - remedy.now) * round_seconds(outcome))} more"
     elif runs and all(part.to_settle is None for part in runs):
         effect += f"; more {listed([part.source for part in runs])} probably would not"
-    return f"{sentence} {number:,} in place of {remedy.now:,} {effect}."
+    return f"{sentence} {number:,} instead of {remedy.now:,} {effect}."
 
 
 def round_seconds(outcome: Outcome) -> float:

@@ -293,7 +293,8 @@ def _mean_comparison(
 def _check_items(one: CellResult, other: CellResult) -> None:
     if one.scores[0].ids != other.scores[0].ids:
         raise ValueError(
-            f"{one.row} and {other.row} were not scored on the same items of {one.column}: they cannot be compared"
+            f"{one.row} and {other.row} have scores on different items of {one.column}, so they cannot be "
+            "compared. Score both on the same items"
         )
 
 

@@ -70,7 +70,7 @@ def check_adaptations(
         try:
             contestant.method.check(contestant.recipe, config, f"{contestant.group}.")
         except ValueError as error:
-            raise ValueError(f"{contestant.name}: {error}, or leave {contestant.name} out of contestants") from error
+            raise ValueError(f"{contestant.name}: {error}, or remove {contestant.name} from contestants") from error
     if (longest := longest_of_config(config)) is None:
         return
     if max_tokens > longest:
@@ -81,8 +81,8 @@ def check_adaptations(
     if losses is not None and losses[1] > longest:
         setting, tokens = losses
         raise ValueError(
-            f"{setting} = {tokens}, at which losses on held-out text are read, but the model reads at most {longest}. "
-            f"Set {setting}={longest}"
+            f"{setting} = {tokens} is the length for losses on held-out text, but the model reads at most "
+            f"{longest}. Set {setting}={longest}"
         )
     for contestant in contestants:
         has_prompt = bool(getattr(config, FIELD, 0))  # a prompt, with which it goes on
@@ -112,12 +112,12 @@ def _check_room(contestant: Adapting, setting: str, tokens: int, *, behind: int,
     ways = [f"set {setting}{longest - behind}"] if longest - behind >= 3 else []
     ways += [
         *([f"lower {contestant.group}.prompt_tokens"] if prompt else []),
-        f"leave {contestant.name} out of contestants",
+        f"remove {contestant.name} from contestants",
     ]
     way_out = ", or ".join(ways)
     raise ValueError(
-        f"{contestant.name}: {setting}{tokens}{f', and {what} behind them' if behind else ''}, but the model reads at "
-        f"most {longest} tokens. {way_out[0].upper()}{way_out[1:]}"
+        f"{contestant.name}: {setting}{tokens}{f', and {what} after them' if behind else ''}, but the model reads "
+        f"at most {longest} tokens. {way_out[0].upper()}{way_out[1:]}"
     )
 
 
@@ -211,8 +211,8 @@ def _with_code(job: Job, method: Method) -> Job:
         return job
     if place is None and current_workers() is not None:
         raise ValueError(
-            f"{method.name} stands in no file (or under no name there), so other processes cannot load it. Write it "
-            f"into a file as a value of the module, or leave {option('workers')} and {option('cluster')} out"
+            f"{method.name} is not a named value of a file, so other processes cannot load it. Write it to a file "
+            f"as a value of the module, or remove {option('workers')} and {option('cluster')}"
         )
     places = {**job.places, **({"code": place} if place is not None else {})}
     return replace(job, contents={**job.contents, "code": code}, places=places)
@@ -593,8 +593,8 @@ def enter(recipe: RaceRecipe, materials: Materials, *, fine_tunes: bool = True) 
     adapted_names = [*materials.checkpoints, *(name for name in names if name not in UNTUNED)]
     if recipe.finetune.head == "kept" and adapted_names:
         raise ValueError(
-            f"finetune.head = 'kept' keeps the head of the start model, which {adapted_names[0]} lacks. Leave it "
-            f"out, or set contestants=[] (as acclimate evaluate does)"
+            f"finetune.head = 'kept' keeps the head of the start model, which {adapted_names[0]} lacks. Remove it, "
+            "or set contestants=[] (as acclimate evaluate does)"
         )
     linked = {link: recipe.stated(link) for name in names for link in recipe.links(name) if link in _known(recipe)}
     losses_read = materials.heldout is not None or materials.general_heldout is not None
@@ -762,11 +762,11 @@ def _check(recipe: RaceRecipe, materials: Materials) -> None:
             needs = known[link][1].needs if link in known else "task"
             if needs == "domain" and materials.domain is None:
                 raise ValueError(
-                    f"{link} needs raw text of the domain: give {option('corpus')}, or leave {link} out of contestants"
+                    f"{link} needs raw text of the domain. Add {option('corpus')}, or remove {link} from contestants"
                 )
             if needs == "general" and materials.general is None:
                 raise ValueError(
-                    f"{link} retrieves from general text: give {option('general')}, or leave {link} out of contestants"
+                    f"{link} retrieves from general text. Add {option('general')}, or remove {link} from contestants"
                 )
     for method, contestant in known.values():
         group = method.group(contestant)

@@ -122,7 +122,7 @@ def _cross_validation_facts(
         name: {**_chances(name, first, run, failed), "folds": outcome.folds, "repeats": repeats} for name in names
     }
     for chances in chances_by_name.values():
-        for name_of_one_set in ("seeds", "looks at the test set, a seed", "looks at the test set"):
+        for name_of_one_set in ("seeds", "evaluations on the test set per seed", "looks at the test set"):
             chances.pop(name_of_one_set, None)
     split_facts = [f"{split} examples" for split in ("train", "dev", "test")]
     return replace(
@@ -193,7 +193,7 @@ def facts_of(tuned: FineTuned, run: Path, command: str, failed: Mapping[str, str
     if adaptations:
         curves[f"Masked language modelling loss while adapting{first_of}"] = Curves(
             "tokens seen, millions",
-            "loss, nats a masked token",
+            "loss, nats per masked token",
             {
                 "pretraining" if job is jobs.base else name: _smoothed(job.directory(run), _modelling(job))
                 for name, job in adaptations.items()
@@ -373,7 +373,7 @@ def _chances(name: str, tuned: FineTuned, run: Path, failed: Mapping[str, str]) 
         "fine-tuning": f"{results[0]['steps']:,} steps of {plan.batch} examples, {rate}",
         "seeds": len(results),
         "looks at dev, a seed": len(results[0]["looks"]),
-        "looks at the test set, a seed": 1,
+        "evaluations on the test set per seed": 1,
     }
 
 
@@ -420,7 +420,7 @@ def _hashes(materials: Materials, jobs: Entries, run: Path) -> dict[str, str]:
 
 def _notes(jobs: Entries, run: Path) -> list[str]:
     if not _has_head(jobs, run):
-        return [f"The untouched model has {NO_HEAD}. So what adapting forgot of general text is not known."]
+        return [f"The untouched model has {NO_HEAD}. Forgetting of general text is therefore unknown."]
     if jobs.base is None:
         return []
     cost: Cost = spent(jobs.base.directory(run))
@@ -428,7 +428,7 @@ def _notes(jobs: Entries, run: Path) -> list[str]:
     less = f", though {listed(without)} did without it" if without else ""
     return [
         f"The untouched model was pretrained here: {cost.tokens:,} tokens, {cost.flops:.3g} FLOP, "
-        f"{cost.seconds:.0f} s. It counts for no contestant{less}."
+        f"{cost.seconds:.0f} s. This cost is not counted for any contestant{less}."
     ]
 
 

@@ -32,7 +32,7 @@ from acclimate.tasks.task import Kind
 if TYPE_CHECKING:
     from acclimate.tasks.prepared import Prepared
 
-NEAR = "little more than frequencies"  # a fact: how many pretrainings of the row have learnt that, of how many
+NEAR = "little beyond frequencies"  # a fact: how many pretrainings of the row have learnt that, of how many
 PROBE = ", probe"  # ends the row of a probe
 INTERRUPTED = "it was interrupted"  # why a race stopped, if a user ended it
 ROUNDING = 1e-9  # difference of two dev scores that is none
@@ -210,8 +210,8 @@ class LooksAtTest:
         times = f" {_times(self.earlier_looks)}" if self.earlier_looks else ""
         races = f"{self.earlier_runs:,} earlier race{'s' * (self.earlier_runs > 1)}"
         return (
-            f"These test labels were opened{times} by {races} on this machine. A test set wears out: the more often it "
-            "is evaluated, the more the best score on it is due to chance."
+            f"These test labels were opened{times} by {races} on this machine. The more often a test set is "
+            "evaluated, the more its best score is due to chance."
         )
 
     def sentence(self) -> str:
@@ -458,7 +458,7 @@ def write_outcome(outcome: Outcome, out: Path) -> None:
 
 def read_outcome(path: Path) -> Outcome:
     """Return what `write_outcome` wrote. Raises ValueError, naming the entry, if another release wrote the file."""
-    values = files.read_object(path, way_out="Give the command of the study once more: it writes the file again")
+    values = files.read_object(path, way_out="Give the command of the study again to write the file")
     try:
         items = values.pop("items")
         for result in [*values["results"], *([values["chosen"]["result"]] if values["chosen"] else [])]:
@@ -466,7 +466,9 @@ def read_outcome(path: Path) -> Outcome:
                 about.update(items[about.pop("items")])
         return from_plain(Outcome, values)
     except KeyError as error:
-        raise ValueError(f"{path}: {error} is missing: another release wrote this") from None
+        raise ValueError(
+            f"{path}: {error} is missing: it was written by another release. Use that release, or write it again"
+        ) from None
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 
@@ -480,7 +482,9 @@ def outcomes_in(out: Path) -> list[Path]:
     """Return the files of all outcomes in a directory. Raises FileNotFoundError if no study there has ended."""
     paths = sorted(out.glob(f"*{OUTCOME}"))
     if not paths:
-        raise FileNotFoundError(f"{out} holds no outcome: nothing there has come to its end. Run it again to go on")
+        raise FileNotFoundError(
+            f"{out} has no outcome yet: nothing there is finished. Run the command again to continue"
+        )
     return paths
 
 
@@ -529,7 +533,7 @@ def choose(results: Sequence[CellResult], margin: float) -> Use:
     dev, least = points(scores[used.row]), f"{margin:g} point{'s' * (margin != 1)}"
     if encoder is None:
         tuned = any(result.encoder and not result.probe for result in results)
-        why = "no fine-tuned encoder of this race has learnt the task" if tuned else "nothing was fine-tuned"
+        why = "no fine-tuned encoder of this race has learned the task" if tuned else "nothing was fine-tuned"
         reason = f"{_named(used)} is used, because {why}."
     elif len(candidates) == 1:
         reason = ""

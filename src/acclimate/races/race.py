@@ -108,8 +108,8 @@ def materials_for(
         examination = examine(labelled, model=model, **planned, watch=inputs.watch)
         materials = gather(replace(inputs, raw=Raw()), labelled, examination, **about)
         note = (
-            f"The raw text was not read within {duration(seconds)}, {percent(ADAPTING)} of the budget, so nothing "
-            f"adapts to it. Give a larger {option('budget')} or less text."
+            f"Reading the raw text took more than {duration(seconds)}, {percent(ADAPTING)} of the budget, so no "
+            f"contestant adapts to it. Set a larger {option('budget')} or less text."
         )
         inputs.watch(Progress("budget", 0, 0, "steps", {"note": note}))
         materials = replace(materials, notes=(*materials.notes, note), unread=True)
@@ -179,7 +179,7 @@ def check_places(out: Path) -> None:
     for place in (out / name for name in PLACES):
         if place.exists() and not (place / ABOUT).is_file():
             raise ValueError(
-                f"{place} was not written by a race, and the race would replace it. Move it, or choose another "
+                f"{place} was not written by a race, but the race would replace it. Move it, or choose another "
                 f"{option('out')}"
             )
 
@@ -237,22 +237,18 @@ def _check_options(recipe: RaceRecipe, materials: Materials, *, budget: Budget |
     """Raise ValueError if options exclude each other, or if the task cannot be probed and nothing else is asked for."""
     kind = materials.task.kind
     if probe_only and kind not in PROBED:
-        raise ValueError(
-            f"{option('probe_only')}: a task of kind '{kind}' cannot be probed. {PROBES_KINDS}. Leave it out"
-        )
+        raise ValueError(f"{option('probe_only')}: a task of kind '{kind}' cannot be probed. {PROBES_KINDS}. Remove it")
     if probe_only and budget is not None:
-        raise ValueError(
-            f"{option('probe_only')} fine-tunes nothing, so there is no search to fit into a budget. Leave one out"
-        )
+        raise ValueError(f"{option('probe_only')} does not fine-tune, so a budget has no effect. Remove one of them")
     if recipe.folds and budget is not None:
         raise ValueError(
-            f"{option('folds')} with {option('budget')}: a budget is for one search on one dev set. Leave one of them "
-            f"out"
+            f"{option('folds')} with {option('budget')}: a budget applies to one search on one dev set. Remove "
+            "one of them"
         )
     if recipe.folds and len(recipe.settings()) > 1 and not probe_only:
         raise ValueError(
-            f"{option('folds')} with several settings in search: {len(recipe.settings())} settings would be compared "
-            f"on the few dev rows of each fold. State one of them in finetune, or leave {option('folds')} out"
+            f"{option('folds')} with several settings in search: {len(recipe.settings())} settings would be "
+            f"compared on the few dev rows of each fold. Set one of them in finetune, or remove {option('folds')}"
         )
 
 
@@ -263,8 +259,8 @@ def _model_notes(entries: Entries) -> tuple[str, ...]:
     if start is None:
         return tuple(notes)
     return *notes, *(
-        f"{name} starts from random weights, with the size and the steps that its settings state, not from the given "
-        "model: this does not compare methods at equal size."
+        f"{name} starts from random weights, not from the given model. Its settings define its size and steps, so "
+        "methods are not compared at equal size."
         for name in entries.fresh
         if name in entries.models and name != CONTROL and name not in checkpoints
     )
@@ -328,15 +324,15 @@ def _completed(
     """
     needed = probe_row(UNTOUCHED) if outcome.only_probed else UNTOUCHED
     if why := next((why for (_, name, _), why in outcome.failed.items() if name == needed), ""):
-        raise ValueError(f"the untouched model failed, with which all others are compared: {why}")
+        raise ValueError(f"the untouched model, the reference of all comparisons, failed: {why}")
     *folds, fine_tuned = tuned
     if budget is not None:
         spent = budget.spent(out)
         if not outcome.failed:  # what follows in this directory, such as learning curves, is no cost of the race
             spent = float(decided(out, f"taken-{budget.text}-{len(fine_tuned.entries.seeds)}", partial(float, spent)))
         if spent > budget.amount:
-            spent_text = f"All that was done in this directory took {budget.as_text(spent)}"
-            over = f"{spent_text}: more than the budget of {budget.text}."
+            spent_text = f"All work in this directory took {budget.as_text(spent)}"
+            over = f"{spent_text}, more than the budget of {budget.text}."
             fine_tuned = replace(fine_tuned, notes=(*fine_tuned.notes, over))
     choice = choose(outcome.results, margin)
     seeds = {
@@ -438,12 +434,12 @@ def _refit_sentence(trained: str, refit: FineTuned, place: str, seeds: Mapping[s
     if not refit.tuned:
         return refit.notes[-1]
     if not seeds:
-        return f"No checkpoint of {trained} is handed over: trained on the usual split, it failed to learn."
+        return f"No checkpoint of {trained} is saved, because it failed to learn on the usual split."
     sizes = refit.entries.materials.task.sizes
     return (
-        f"The checkpoint in {place}/ is none of those that were scored: {trained} was trained once more on the usual "
-        f"split of the task ({sizes['train']:,} rows train, {sizes['dev']:,} dev), with {len(refit.entries.seeds)} "
-        f"seeds, of which the best on dev is handed over."
+        f"The checkpoint in {place}/ was not scored by cross-validation. {trained} was trained again on the usual "
+        f"split of the task ({sizes['train']:,} rows train, {sizes['dev']:,} dev) with {len(refit.entries.seeds)} "
+        "seeds, and the best on dev was saved."
     )
 
 
@@ -459,7 +455,7 @@ def _hand_over(
 ) -> None:
     """Copy a contestant's checkpoint, calibrated, to the directory `place`, which transformers loads."""
     source = tuned.directory(out) / CHECKPOINT
-    files.check_manifest(source, way_out=f"Remove {source.parent}; the same command does this job again")
+    files.check_manifest(source, way_out=f"Remove {source.parent}, and give the same command again to repeat this job")
     with files.new_directory(place) as temporary:
         for file in source.iterdir():
             if file.name != files.MANIFEST:

@@ -18,7 +18,7 @@ from acclimate.methods.recipes import finetune, scratch
 from acclimate.reports.table import ALONE, COMBINED, FROZEN, UNADAPTED, UNTOUCHED
 from acclimate.tasks.task import NOT_OF_A_STATE, PROBED
 
-CHANCE = "one seed says nothing about chance. Give at least 2, better 3 or 5"
+CHANCE = "one seed cannot show the variation between runs. Give at least 2, preferably 3 or 5"
 Seeds = Annotated[int, Range(least=2, most=1000, why=CHANCE)]
 Adaptations = Annotated[int, Range(least=0, most=1000)]
 ALL = "all"  # as the only name in `RaceRecipe.contestants`
@@ -38,15 +38,15 @@ class SearchRecipe:
     epochs: tuple[AboveZero, ...] = ()  # numbers of epochs to try; none: only `finetune.epochs`
     batches: tuple[BatchSize, ...] = ()  # batch sizes to try; none: only `finetune.plan.batch`
     common: bool = False
-    """All contestants, and in `study blurb` all models on a dataset, get the same setting: that with the best mean over
-    them. Else each gets the one that is best for it."""
+    """True: all contestants (in `study blurb` all models on a dataset) use the same setting, the one with the best
+    mean. False: each uses the setting that is best for it."""
 
     def __post_init__(self) -> None:
         check_ranges(self, "search.")
         for name in ("rates", "epochs", "batches"):
             values = getattr(self, name)
             if len(set(values)) < len(values):
-                raise ValueError(f"search.{name} = {list(values)}: each value once")
+                raise ValueError(f"search.{name} = {list(values)}: a value appears twice. Give each value once")
 
 
 @dataclass(frozen=True)
@@ -56,12 +56,12 @@ class LearningCurveRecipe:
     """
 
     shares: tuple[Annotated[float, Range(above=0, below=1)], ...] = (0.125, 0.25, 0.5)
-    """Shares of the training rows to learn from, beside all of them."""
-    draws: Annotated[int, Range(least=3, why="fewer draws give no interval")] = 10
+    """Shares of the training rows to learn from, in addition to all rows."""
+    draws: Annotated[int, Range(least=3, why="an interval needs more draws")] = 10
     """Number of draws of these rows for probes. Each fine-tuning seed has a draw of its rows too."""
     finetune: Literal["budget", "yes", "no"] = "budget"
-    """"budget": fine-tune on parts of the rows too where the race has a budget of which enough is left; "yes": always;
-    "no": probes alone."""
+    """"budget": also fine-tune on parts of the rows if enough of the race's budget remains; "yes": always; "no": only
+    probes."""
     seed: Count = 0  # seed of the draws
 
     def __post_init__(self) -> None:
@@ -73,7 +73,7 @@ def check_each_once(name: str, values: Sequence[Any], *, least: int = 1) -> None
     """Raises ValueError where the setting `name` has fewer values than `least`, or one of them twice."""
     if len(values) < least or len(set(values)) < len(values):
         enough = "one value" if least < 2 else f"{least} values"
-        raise ValueError(f"{name} = {list(values)}: at least {enough}, and each once")
+        raise ValueError(f"{name} = {list(values)}: give at least {enough}, and each value once")
 
 
 @dataclass(frozen=True)
@@ -155,12 +155,12 @@ class RaceRecipe(_Methods):  # type: ignore[misc]
     """Rounds of the race at most: fine-tunings of each contestant, each with another seed. Fewer than 3 give no
     interval."""
     folds: Count = 0
-    """Score by cross-validation with this number of folds, repeated once for each of `seeds`, in place of one test set:
-    for few labelled rows. 0: one test set."""
+    """Score by cross-validation with this number of folds, repeated once for each of `seeds`, instead of one test
+    set, for few labelled rows. 0: one test set."""
     adapt_seeds: Adaptations = 0
     """Adaptations of each contestant, each with another seed, at most as many as `seeds`. Fine-tuning seed k starts
-    from adaptation k mod adapt_seeds. 0: one for each round, or a single one if time is short or by
-    cross-validation. With 1, verdicts are about this one draw of adapting."""
+    from adaptation k mod adapt_seeds. 0: one per round, or only one if time is short or with cross-validation. With
+    1, verdicts apply only to this one adaptation."""
     margin: Points = 1.0
     """Smallest gain that matters, in points. If no contestant can gain that much on test, the answer is "no gain that
     matters". The model to use may be so much worse on dev than the best contestant, if it is simpler. TF-IDF is the
@@ -168,15 +168,15 @@ class RaceRecipe(_Methods):  # type: ignore[misc]
     point is 0.01 of the metric, whichever it is: of accuracy, of F1, or of a correlation. 0: every gain
     matters."""
     until: Literal["rounds", "settled"] = "rounds"
-    """When the race ends. "rounds": after as many rounds as `seeds`, or with its budget. "settled": also as soon as the
-    answer is "helped", "harmful" or "no gain that matters", or the test set is too small for more rounds to settle it.
-    `seeds` is then 20 by default. Each evaluation on test takes some of the significance, so intervals are wider."""
+    """When the race ends. "rounds": after `seeds` rounds or with its budget. "settled": also as soon as the answer is
+    "helped", "harmful" or "no gain that matters", or more rounds cannot settle it on this test set. `seeds` is then
+    20 by default. Each evaluation on test uses part of the significance, so intervals are wider."""
     contestants: Names = None
-    """Names of contestants, or "file.py::NAME" of a method of yours. They run against the untouched model. None:
-    the default contestants whose texts are given, "frozen", "TF-IDF + encoder" and the baseline. ["all"]: every
-    contestant whose texts are given."""
+    """Names of contestants, or "file.py::NAME" for your own method. They are compared with the untouched model. []:
+    only the untouched model and your checkpoints. None: the default contestants whose texts are given, "frozen",
+    "TF-IDF + encoder" and the baseline. ["all"]: every contestant whose texts are given."""
     search: SearchRecipe = field(default_factory=SearchRecipe)
-    """Settings of fine-tuning that every contestant tries. By default there is one, and nothing to search."""
+    """Settings of fine-tuning that every contestant tries. By default there is only one, so no search."""
     pretrain: scratch.ScratchRecipe = scratch.SMALL
     """Settings of the small encoder that is pretrained if the model is "scratch"."""
     finetune: finetune.FinetuneRecipe = field(default_factory=finetune.FinetuneRecipe)  # settings of every fine-tuning
@@ -190,17 +190,17 @@ class RaceRecipe(_Methods):  # type: ignore[misc]
     def __post_init__(self) -> None:
         check_ranges(self)
         if self.folds == 1:
-            raise ValueError(
-                "folds = 1: one fold leaves no row to train on. Take 2 at least, such as 5, or leave it out"
-            )
+            raise ValueError("folds = 1: one fold leaves no rows for training. Set at least 2, such as 5, or remove it")
         check_no_more(self, "adapt_seeds", than="seeds")  # each adaptation is fine-tuned once at least
         if self.contestants is not None:
             names = [name for entry in self.contestants for name in self.named.get(entry, (entry,))]
             object.__setattr__(self, "contestants", tuple(names))
         if self.contestants is not None and ALL in self.contestants and len(self.contestants) > 1:
-            raise ValueError(f'contestants = {list(self.contestants)}: "{ALL}" stands alone')
+            raise ValueError(
+                f'contestants = {list(self.contestants)}: "{ALL}" cannot be combined with other names. Remove them'
+            )
         if self.contestants is not None and len(set(self.contestants)) < len(self.contestants):
-            raise ValueError(f"contestants = {list(self.contestants)}: each may stand once")
+            raise ValueError(f"contestants = {list(self.contestants)}: a name appears twice. Name each contestant once")
         check_unnamed(self, self.methods)
         scratch.check_raced(self.pretrain)
 
@@ -218,11 +218,11 @@ class RaceRecipe(_Methods):  # type: ignore[misc]
         known = contestants_of(self.methods)
         unsuited = {name: why for name, (method, _) in known.items() if (why := method.unsuited(kind, config))}
         if not baselines.baseline_of(kind):
-            unsuited[baselines.BASELINE] = f"cannot do a task of kind '{kind}'"
+            unsuited[baselines.BASELINE] = f"does not support tasks of kind '{kind}'"
         if kind not in PROBED:
-            unsuited[FROZEN] = f"cannot do a task of kind '{kind}': {NOT_OF_A_STATE}"
+            unsuited[FROZEN] = f"does not support tasks of kind '{kind}': {NOT_OF_A_STATE}"
         if kind not in baselines.FITS:
-            unsuited[COMBINED] = f"cannot do a task of kind '{kind}', which has no baseline of terms"
+            unsuited[COMBINED] = f"does not support tasks of kind '{kind}', which have no TF-IDF baseline"
         if self.contestants in (None, (ALL,)):
             racing = [
                 name
@@ -234,7 +234,7 @@ class RaceRecipe(_Methods):  # type: ignore[misc]
         for name in self.contestants:
             for link in self.links(name):
                 if link in unsuited:
-                    raise ValueError(f"{link} {unsuited[link]}. Leave it out of contestants")
+                    raise ValueError(f"{link} {unsuited[link]}. Remove it from contestants")
         return tuple(self.contestants)
 
     @property
@@ -252,7 +252,7 @@ class RaceRecipe(_Methods):  # type: ignore[misc]
             if contestant.needs == "domain":
                 group = method.group(contestant)
                 return f"{group}.max_tokens", getattr(self, group).max_tokens
-        raise AssertionError("no method adapts on text of the domain")
+        raise AssertionError("no method adapts on text of the domain. Set retrieval or another contestant")
 
     def links(self, name: str) -> tuple[str, ...]:
         """Return the contestants whose adaptations make this one, such as DAPT and TAPT; itself, if it is no chain."""
@@ -296,8 +296,8 @@ def check_unnamed(recipe: Any, methods: Mapping[str, Method]) -> None:
         [usual] = [field.default for field in fields(group_recipe) if field.name == setting]
         if (value := getattr(group_recipe, setting)) != usual:
             raise ValueError(
-                f"{group}.{setting} = '{value}' does nothing here: contestants say it by their names, "
-                f"{' and '.join(names)}. Leave it out, and name them in contestants"
+                f"{group}.{setting} = '{value}' has no effect here, because the contestants define it by their "
+                f"names, {' and '.join(names)}. Remove it, and name them in contestants"
             )
 
 
@@ -381,7 +381,7 @@ def refuse_unused(recipe: RaceRecipe, usual: RaceRecipe, *, curves: str = "", pr
     """
     for name, argument in (("learning_curve", curves), ("pretrain", pretrains)):
         if argument and getattr(recipe, name) != getattr(usual, name):
-            raise ValueError(f"settings of {name} do nothing here: add {argument}, or leave them out")
+            raise ValueError(f"settings of {name} have no effect here. Add {argument}, or remove them")
 
 
 def for_model(methods: Mapping[str, Method] = MappingProxyType({})) -> RaceRecipe:

@@ -203,7 +203,7 @@ def _without_partners(partners: Leakage, outcome: Outcome, model: str) -> Iterat
     """
     shared = f"{partners.leaked:,} of the {partners.items:,} test items have a partner in the training data"
     if partners.outcome is None:
-        yield f"{shared}: too few others are left to score without them."
+        yield f"{shared}: too few others remain for a score without them."
         return
     scores = []
     for key, result in outcome.cells.items():
@@ -263,10 +263,14 @@ def search_remark(searches: Sequence[SearchRecord], chances_by_name: Mapping[str
     if len(different) == 1:
         where = " on each fold" if len(searches) > 1 else ""
         [alike] = different
-        return f"Each contestant had {alike} settings tried{where}, with dev alone to choose among them.{weights}"
+        return (
+            f"{alike} settings of each contestant were tried{where}, and only dev was used to choose among "
+            f"them.{weights}"
+        )
     named = ", ".join(f"{name} {number}" for name, number in numbers.items())
     return (
-        f"The contestants had unequal numbers of settings tried ({named}): those with more had better chances.{weights}"
+        f"The contestants had unequal numbers of settings tried ({named}): those with more settings had better "
+        f"chances.{weights}"
     )
 
 
@@ -275,7 +279,9 @@ def write_page(path: Path, page: Page) -> Path:
     text = page.as_html()
     size = len(text.encode())
     if size > LARGEST:
-        raise ValueError(f"the page of {page.title!r} would have {size:,} bytes, over {LARGEST:,}; thin its curves.")
+        raise ValueError(
+            f"the page of {page.title!r} would have {size:,} bytes, over {LARGEST:,}. Reduce the points of its curves."
+        )
     write_text(path, text)
     return path
 
@@ -316,7 +322,7 @@ def difference_drawings(report: RaceReport) -> list[Drawing]:
     together = len(answer.gains) if answer is not None else 0
     lead = "The untouched model is at 0."
     if any(difference.interval for difference in compared.values()):
-        lead += " Bars are 95% intervals; a filled mark has one without 0."
+        lead += " Bars are 95% intervals. A filled mark means that the interval excludes 0."
     if together > 1:
         lead += f" Those of the {together} adapted contestants are simultaneous."
     if answer is not None and answer.margin:
@@ -509,7 +515,7 @@ def _losses(report: RaceReport) -> list[Section]:
                 for name, (before, after) in losses.items()
             ),
             (
-                f"Masked-token loss on held-out {kind} text, in nats a masked token, and its exponential, the "
+                f"Masked-token loss on held-out {kind} text, in nats per masked token, and its exponential, the "
                 f"perplexity.{adaptations_note(report.outcome.adaptations)}",
             ),
         )
@@ -571,20 +577,20 @@ def _label_by_label(report: RaceReport) -> list[Section]:
             if alone
             else f"{report.facts.encoder}, the best encoder on dev, and the untouched model"
         )
-        lead = f"Per-label F1: of each {what}, mean over seeds. With few test items a label's figure says little."
+        lead = f"Per-label F1: for each {what}, mean over seeds. Values of labels with few test items are uncertain."
         lines = (f"{compared}, points of F1.",)
         title = "How well is each label predicted?"
         sections.append(Section(title, columns, tuple(rows), lines, lead=lead, id="labels"))
     if report.confusions:
         lead = (
-            "Confusion matrix: rows are gold labels, columns are predicted labels. Cells are numbers of test items, "
-            "mean over seeds. Their shade is their share of the row; framed cells are right."
+            "Confusion matrix: rows are gold labels, columns are predicted labels. Cells are numbers of test "
+            "items, mean over seeds. Their shade is their share of the row; framed cells are correct."
         )
         if report.confusions[0].pooled:
             most = len(report.confusions[0].labels) - 1
             lead += (
                 f" The last row and column hold all labels beyond the {most} most frequent; their framed cell also "
-                "counts confusions among them."
+                "includes confusions among them."
             )
         parts = tuple(map(_confusion, report.confusions))
         sections.append(Section("Which labels are confused?", lead=lead, parts=parts, id="confusions"))
@@ -621,14 +627,14 @@ def _confusion(confusion: Confusion) -> Section:
 
 def _leakage(report: RaceReport, leakage: Leakage) -> Section:
     if not leakage.leaks:
-        lead = "No text that is scored, and none that is nearly the same, occurs in what models learn from."
+        lead = "No scored text, exact or nearly the same, occurs in the training material."
         return Section(OVERLAP, lead=lead, id="leakage")
     lead = (
-        "Train/test overlap: these texts are scored, and the same or nearly the same texts occur in what models learn "
-        "from. A model may have memorised them. Documents of corpora that hold one were left out of adapting."
+        "Train/test overlap: these scored texts, exact or nearly the same, occur in the training material. A model "
+        "may have memorised them. Corpus documents that contain one were not used for adaptation."
     )
     if leakage.dropped:
-        lead += " Rows of the training data that hold a test text were taken out before anything was trained."
+        lead += " Training rows that contain a test text were removed before training."
     columns = (
         *("Found in", "Scored split", "Match", "Texts there", "Scored items", "Share of the split"),
         "Of these, same label",
@@ -643,7 +649,7 @@ def _leakage(report: RaceReport, leakage: Leakage) -> Section:
     )
     lines = (
         "exact: equal after normalisation; near: nearly; 13-gram: at least half of the item's runs of 13 words; "
-        "passage: fewer of them, which is no leak of the item.",
+        "passage: fewer of them, which does not count as a leak.",
     )
     parts = [
         Section(
@@ -656,8 +662,8 @@ def _leakage(report: RaceReport, leakage: Leakage) -> Section:
     ]
     if leakage.leaked and leakage.outcome is None:
         warning = (
-            f"{leakage.leaked:,} of the {leakage.items:,} test items occur in the training data too, which leaves too "
-            "few to score without them."
+            f"{leakage.leaked:,} of the {leakage.items:,} test items also occur in the training data, so too few "
+            "remain for a score without them."
         )
         parts.append(Section("", items=(Item(warning, "warning"),)))
     elif leakage.outcome is not None:
@@ -719,8 +725,8 @@ def _given(report: RaceReport) -> Section:
         ("Setting", *report.facts.given),
         tuple((name, *values) for name, values in rows.items()),
         ("Settings by contestant; \N{EN DASH} where a setting does not apply.",),
-        lead="Settings that are the same for all contestants are grey. The others are what the race compares, or a "
-        "reason to doubt it.",
+        lead="Settings that are the same for all contestants are grey. The others are the compared settings, or "
+        "unequal conditions.",
         looks=tuple("same" * (len({*values} - {ABSENT}) == 1) for values in rows.values()),
         id="given",
     )
@@ -766,9 +772,9 @@ def _retrieved(report: RaceReport) -> Section:
             )
         )
     lead = (
-        "Texts of the task as queries, and what they retrieved from the general corpus. Marked: the words that make up "
-        "nine tenths of a document's score; they are listed below it with their parts of it. Long texts are cut to "
-        f"where most of these words occur. {_first_of(report.facts.retrieved, QUERIES)}"
+        "Texts of the task as queries, with the documents retrieved from the general corpus. Marked: the words "
+        "that make up nine tenths of a document's score, listed below it with their shares. Long texts are cut to "
+        f"the part with most of these words. {_first_of(report.facts.retrieved, QUERIES)}"
     )
     return Section("What did retrieval find?", lead=lead.rstrip(), parts=tuple(parts), id="retrieved")
 
@@ -821,11 +827,11 @@ def spread_of(run: Path, labelled: Labelled) -> PowerDesign:
     if (raced.name, raced.kind, raced.metric) != (task.name, task.kind, task.metric.name):
         raise ValueError(
             f"{option('run', str(run))} is a race on {raced.name} ({raced.kind}, {raced.metric}), but the task is "
-            f"{task.name} ({task.kind}, {task.metric.name}). Give a race on this task, or leave {option('run')} out"
+            f"{task.name} ({task.kind}, {task.metric.name}). Give a race on this task, or remove {option('run')}"
         )
     design = spread(outcome)
     if design is None:
         raise ValueError(
-            f"{option('run', str(run))}: no contestants, and no probes of them, differ there. Leave {option('run')} out"
+            f"{option('run', str(run))}: no contestants and no probes differ there. Remove {option('run')}"
         )
     return design

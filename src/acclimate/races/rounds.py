@@ -409,8 +409,8 @@ class _Race:
         """Return the race in which not even the untouched model was fine-tuned: its probe, if there is one."""
         if self.lengths.contestants:
             self.notes.append(
-                "The race was stopped before the untouched model was fine-tuned. The same command with a larger "
-                f"{option('budget')} goes on here."
+                "The race stopped before the untouched model was fine-tuned. Repeat the command with a larger "
+                f"{option('budget')} to continue."
             )
         entries = cut_to_rounds(only(self.entries, [UNTOUCHED]), self.run, 1)
         search = SearchResult(stopped=self.stopped)
@@ -550,15 +550,15 @@ def notes_on(lengths: Lengths, entries: Entries, budget: Budget) -> list[str]:
     if not lengths.contestants:
         enough = budget.as_text(1.2 * lengths.first).replace(" ", "")
         return [
-            f"Nothing is fine-tuned in {budget.text}: the shortest fine-tuning of the untouched model, of "
-            f"{FEWEST_EPOCHS} epochs, takes about {budget.as_text(lengths.first)}. Give "
-            f"{option('budget', enough)} or more, or a smaller {option('model')}."
+            f"The budget of {budget.text} is too small for fine-tuning: {FEWEST_EPOCHS} epochs of the untouched "
+            f"model take about {budget.as_text(lengths.first)}. Give {option('budget', enough)} or more, or a "
+            f"smaller {option('model')}."
         ]
     notes, fit = [f"The race had a budget of {budget.text}."], f"to fit {budget.text}"
     if lengths.budget != budget.text:
         fit = (
-            f"as {option('budget', lengths.budget)} had it, with which the race began; in another {option('out')} they "
-            f"are others"
+            f"the lengths for {option('budget', lengths.budget)}, with which the race began; choose another "
+            f"{option('out')} for other lengths"
         )
     if lengths.tuning < 1:
         steps = finetuning_steps(recipe.finetune, rows)
@@ -573,9 +573,9 @@ def notes_on(lengths: Lengths, entries: Entries, budget: Budget) -> list[str]:
         return notes
     if lengths.contestants < len(entries.models):
         late = [*entries.models][lengths.contestants :]
-        return [*notes, f"By forecast the first round ends before {listed(late)}."]
+        return [*notes, f"The first round is expected to end before {listed(late)}."]
     rounds = rounds_of(lengths, recipe.seeds, budget)
-    return [*notes, f"By forecast {amount(rounds, 'round')} fit{'s' * (rounds == 1)} into {budget.text}."]
+    return [*notes, f"{amount(rounds, 'round')} should fit into {budget.text}."]
 
 
 def _race_of(entries: Entries) -> str:

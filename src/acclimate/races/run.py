@@ -288,7 +288,9 @@ def _refitted(search: Search, out: Path, watch: Watch) -> FineTuned:
     Where one of them fails, a note says so.
     """
     fitted, lost = fit_untuned(search.entries, out, unwatched)  # its score on dev is none to beat: the race is over
-    notes = tuple(f"No {name} is handed over: its fit on the usual split failed ({why})." for name, why in lost.items())
+    notes = tuple(
+        f"No {name} is saved, because its fit on the usual split failed ({why})." for name, why in lost.items()
+    )
     search = replace(search, entries=replace(fitted, baseline=None, unadapted={}))
     unmeasured: dict[str, Any] = {name: {} for name in MEASURED}  # their jobs may lack results
     without = replace(fitted, models={}, **unmeasured)
@@ -307,7 +309,7 @@ def _refitted(search: Search, out: Path, watch: Watch) -> FineTuned:
         if not isinstance(error, ValueError) and not failed_with(error, out):
             raise  # no job failed and no setting is at fault, so it is a mistake in the code
         why = first_line(error)
-    note = f"No checkpoint is handed over: its training on the usual split failed ({why})."
+    note = f"No checkpoint is saved, because its training on the usual split failed ({why})."
     return replace(nothing, notes=(*notes, note))
 
 

@@ -98,8 +98,8 @@ class DevScores:
         for candidate in wild:
             if candidate.contestant == UNTOUCHED:
                 raise ValueError(
-                    f"the untouched model's training diverges with {candidate.setting.name}, its best setting on dev. "
-                    f"Lower search.rates, or finetune.plan.rate"
+                    f"the untouched model's training diverges with {candidate.setting.name}, its best setting on "
+                    "dev. Lower search.rates or finetune.plan.rate"
                 )
         return [candidate for candidate in candidates if candidate not in wild]
 
@@ -197,7 +197,7 @@ def end_rate_warning(chosen: Sequence[Candidate], recipe: RaceRecipe) -> str:
     ]
     if not names:
         return ""
-    return f"The best rate is at an end of those tried: {', '.join(names)}. One beyond may be better."
+    return f"The best rate is the lowest or highest of those tried: {', '.join(names)}. A rate beyond it may be better."
 
 
 @dataclass(frozen=True)

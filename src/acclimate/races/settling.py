@@ -53,14 +53,14 @@ def check_settling(recipe: RaceRecipe, task: Prepared, *, rivals: int, probe_onl
     settled, rows = option("until", "settled"), task.sizes["test"]
     if recipe.folds:
         raise ValueError(
-            f"{settled} with {option('folds')}: it evaluates one test set after each round. Leave one of them out"
+            f"{settled} with {option('folds')}: it evaluates one test set after each round. Remove one of them"
         )
     if probe_only:
-        raise ValueError(f"{settled} with {option('probe_only')}: nothing is fine-tuned. Leave one of them out")
+        raise ValueError(f"{settled} with {option('probe_only')}: nothing is fine-tuned. Remove one of them")
     if not rivals:
         raise ValueError(
-            f"{settled}: no contestant is fine-tuned beside the untouched model, so there is nothing to settle. Name "
-            f"one in contestants, or leave {option('until')} out"
+            f"{settled}: no contestant is fine-tuned beside the untouched model, so no comparison can be settled. "
+            f"Name one in contestants, or remove {option('until')}"
         )
     if recipe.seeds < FIRST:
         raise ValueError(
@@ -70,8 +70,8 @@ def check_settling(recipe: RaceRecipe, task: Prepared, *, rivals: int, probe_onl
         # the items that decide a difference are FEWEST_ITEMS at least, each of them with an influence of about a half
         points = 100 * 2.5 * FEWEST_ITEMS**0.5 * 0.5 / rows
         raise ValueError(
-            f"{settled}: {rows:,} test rows settle nothing but differences of about {points:.0f} points. Give "
-            f"{FEWEST_ROWS} or more, or {option('folds')} in place of {option('until')}"
+            f"{settled}: {rows:,} test rows can settle only differences of about {points:.0f} points or more. Give "
+            f"at least {FEWEST_ROWS}, or use {option('folds')} instead of {option('until')}"
         )
 
 
@@ -81,23 +81,23 @@ def check_same(recipe: RaceRecipe, run: Path) -> None:
     if recipe.until != "settled":
         if evaluations:
             raise ValueError(
-                f"The race in {run} continues until it is settled, and its test set was evaluated at the levels of "
-                f"such a race. Add {option('until', 'settled')}, {way_out}"
+                f"The race in {run} was started with {option('until', 'settled')}, and its test set was evaluated "
+                f"for that. Add {option('until', 'settled')}, {way_out}"
             )
         return
     margins = {evaluation["margin"] for evaluation in evaluations} - {recipe.margin}
     if margins:
         raise ValueError(
             f"The race in {run} was evaluated with margin = {min(margins):g}, so it cannot continue with margin = "
-            f"{recipe.margin:g}. State the former one, {way_out}"
+            f"{recipe.margin:g}. Set margin = {min(margins):g}, {way_out}"
         )
     if evaluations or not (path := path_of(run, RACE)).exists():
         return
     outcome = read_outcome(path)
     if outcome.answer is not None:
         raise ValueError(
-            f"The race in {run} was evaluated without {option('until', 'settled')}, which spent the significance of "
-            f"its test set. Leave it out, {way_out}"
+            f"The race in {run} was evaluated without {option('until', 'settled')}, so its test set can no longer "
+            f"be used for it. Remove the option, {way_out}"
         )
 
 

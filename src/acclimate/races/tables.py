@@ -36,7 +36,7 @@ PARTS = (
 PROBES = "Frozen probes"  # title of their table
 UNTAUGHT = "*"  # behind the score of a run that learnt nothing
 UNITS = ("tokens", "flops", "seconds")
-ON_DEV = " A score on dev is that of the best of several looks at dev, so a little high, for all alike."
+ON_DEV = " A score on dev is the best of several evaluations, so it is slightly too high for all contestants."
 
 TableLine = tuple[str | TableCell, ...]  # of a table
 
@@ -229,7 +229,7 @@ def _one_task_table(outcome: Outcome, results: Sequence[CellResult]) -> ScoreTab
         )
     spreads = any(_deviation(outcome, result.key, name) is not None for result in results for name in names)
     meaning = f"sd: standard deviation over {_runs(outcome)}s. " if spreads else ""
-    lines = [f"{meaning}All metrics are of the same predictions.", *_meanings(losses)]
+    lines = [f"{meaning}All metrics use the same predictions.", *_meanings(losses)]
     return [*heads, *(column.name for column in losses)], body, tuple(looks), lines
 
 
@@ -258,7 +258,7 @@ def _probes(outcome: Outcome) -> Section:
     others = [result for result in outcome.results if not result.probe and outcome.only_probed]
     several, run_kind = any(len(result.scores) > 1 for result in probes), "repeat" if outcome.folds else "adaptation"
     compared = any(pairing.name == untouched for pairing in outcome.against)
-    apart = "" if outcome.only_probed else ", apart from what fine-tuning makes of it"
+    apart = "" if outcome.only_probed else ", independently of fine-tuning"
     body: list[TableLine] = []
     ids, looks = [], []
     for result in [*probes, *others]:
@@ -304,8 +304,8 @@ def _one_vector(probes: Sequence[CellResult]) -> list[str]:
     meant = {"pairs": "which words belong to which of the two texts", "mentions": "which mentions are meant"}
     kinds = dict.fromkeys(str(result.facts["asked of"]) for result in probes if "asked of" in result.facts)
     return [
-        f"A probe reads one vector of the whole text and does not know {meant[kind]}, so a low score here says little "
-        "of what fine-tuning can reach."
+        f"A probe reads one vector of the whole text and does not know {meant[kind]}, so its score may be low even "
+        "if fine-tuning reaches a high one."
         for kind in kinds
     ]
 
@@ -322,7 +322,7 @@ def _means(outcome: Outcome, model: str) -> Section:
     columns = list(dict.fromkeys(row for _, row, _ in means))
     table = [(row, *(_interval(outcome, (model, column, row), MAIN) for column in columns)) for row in rows]
     lines = [
-        "Means over tasks with 95% intervals over seeds and test items; the tasks are taken for all there are.",
+        "Means over tasks with 95% intervals over seeds and test items; the tasks are treated as the whole population.",
         *_cautions(
             (f"{column} ({row})", estimate.caution)
             for (_, row, column), mean in means.items()
@@ -361,12 +361,12 @@ def _differences(outcome: Outcome, name: str) -> Section:
     families = dict.fromkeys(contrast.against.family for contrast in by_holm)
     counted = "; ".join(f"{family} ({compared.count(family)})" for family in families)
     fold_text = (
-        "Points with 95% intervals, on the same rows, folds and repeats. p: that the expected scores of models trained "
-        "on so many rows are equal."
+        "Points with 95% intervals, on the same rows, folds and repeats. p: that the expected scores of models "
+        "trained on this number of rows are equal."
     )
     split_text = (
-        "Points with 95% intervals, on the same items and seeds. p: that the expected scores over seeds and items are "
-        "equal; p, t: the paired t test over seeds, which takes these items for all there are."
+        "Points with 95% intervals, on the same items and seeds. p: that the expected scores over seeds and items "
+        "are equal; p, t: the paired t test over seeds, which treats these items as the whole population."
     )
     lines = [
         fold_text if outcome.folds else split_text,
@@ -465,7 +465,9 @@ def _costs(outcome: Outcome) -> Section:
         rows.append((outcome.label(result.key), *cells))
     heads = ("", *(text for stage in stages for text in (stage, "time")))
     what = "adaptation" if outcome.only_probed else "seed"
-    line = "Of the model of one fold, the mean over all." if outcome.folds else f"Of one {what}, the mean over {what}s."
+    line = (
+        "For the model of one fold, mean over all folds." if outcome.folds else f"Of one {what}, the mean over {what}s."
+    )
     return Section("Costs", heads, tuple(rows), (line,))
 
 
@@ -506,11 +508,11 @@ def _tasks(outcome: Outcome) -> Section:
         about = (metric_text(task.metric), *sizes, *(_fact(result.facts.get(name)) for name in names))
         rows.setdefault(result.column, (result.column, *about))
     lines = [
-        "Train and dev are those of the first fold; test is every row, once a repeat."
+        "Train and dev are those of the first fold; test is every row, once per repeat."
         if outcome.folds
         else "Rows of each split.",
         *outcome.notes,
-        *(f"{name} is left out: {why}" for name, why in outcome.absent.items()),
+        *(f"{name} is not in the race: {why}" for name, why in outcome.absent.items()),
     ]
     return Section("Data", ("", "metric", "train", "dev", "test", *names), tuple(rows.values()), tuple(lines))
 
@@ -529,9 +531,9 @@ def _chosen(outcome: Outcome) -> Section:
         return Section("The choice, tested", lines=(f"Chosen on dev: {row}. Its test failed: {chosen.result.failed}.",))
     score = interval_text(interval(chosen.result.scores, metric_named(metric)))
     line = (
-        f"Chosen on dev: {row}. On test, opened for it alone: {score} {metric_text(metric)}. The search over "
-        f"{chosen.tried} settings took {si(chosen.whole, 'FLOP')}, {chosen.whole / chosen.alone:.1f} times what the "
-        f"chosen one did."
+        f"Chosen on dev: {row}. On test, opened only for this setting: {score} {metric_text(metric)}. The search "
+        f"over {chosen.tried} settings took {si(chosen.whole, 'FLOP')}, {chosen.whole / chosen.alone:.1f} times as "
+        "much as the chosen setting."
     )
     return Section("The choice, tested", lines=(line,))
 

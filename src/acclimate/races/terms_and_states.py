@@ -146,10 +146,10 @@ def fit(
     """
     begun = time.perf_counter()
     if task.kind not in FITS:
-        raise ValueError(f"a task of kind '{task.kind}' has no baseline of terms; these have: {', '.join(FITS)}")
+        raise ValueError(f"a task of kind '{task.kind}' has no TF-IDF baseline; these have one: {', '.join(FITS)}")
     settings = settings_with_states(recipe, task.kind)
     if not settings:
-        raise ValueError("tfidf has an empty list of settings: give at least one of each")
+        raise ValueError("tfidf has an empty list of settings. Give at least one value for each")
     train, dev = task.examples("train"), task.examples("dev")
     encoder, tokenizer = load_encoder(model)
     states, tokens = {}, 0
@@ -274,7 +274,7 @@ def read(directory: Path) -> TermsAndStates:
     terms, arrays = read_tfidf(path, weights)
     about = files.read_object(path, names=("read_out", "max_tokens"))
     read_out, tokens = about["read_out"], about["max_tokens"]
-    require(read_out in SPANS and read_out != "auto", path, f"read_out = {read_out!r:.60} is none of a probe's")
+    require(read_out in SPANS and read_out != "auto", path, f"read_out = {read_out!r:.60} is not a read-out of a probe")
     require(is_count(tokens), path, f"max_tokens = {tokens!r:.60} is not a number of at least 1")
     states_CD = arrays.get(STATES, np.zeros(0))
     shape_matches = states_CD.ndim == 2 and len(states_CD) == len(terms.linear.bias_C)

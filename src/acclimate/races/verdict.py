@@ -166,10 +166,12 @@ def further(outcome: Outcome) -> str:
     """
     if outcome.race is None or claims(outcome) or not sides(taught_rows(outcome), outcome.baselines)[1]:
         return ""
-    guide = f"What helped in our own runs, by labels, raw text, distance of the domain and compute: {GUIDE}."
+    guide = f"See what helped in our runs, by labels, raw text, domain distance and compute: {GUIDE}."
     if DOMAIN_TEXT in outcome.race.hashes:
         return guide
-    more = "Raw text of the domain (--corpus) adds contestants that read it, which helped most surely in our own runs."
+    more = (
+        "Raw text of the domain (--corpus) adds contestants that adapt on it, which helped most reliably in our runs."
+    )
     return f"{more} {guide}"
 
 
@@ -194,7 +196,7 @@ def one_sided(outcome: Outcome) -> Iterator[str]:
         if not outcome.folds and dev - test > FAR_FROM_DEV:
             sizes = [result.task.sizes["dev"], result.task.sizes["test"]]
             chance = dev - test < math.sqrt(sum(1 / size for size in sizes))  # twice the error of a share of .5
-            why = "so few rows may do that by chance." if chance else "are both drawn alike?"
+            why = "with so few rows this may be chance." if chance else "are both drawn alike?"
             yield (
                 f"The model to use has {points(dev)} points on {sizes[0]:,} rows of dev and {points(test)} on "
                 f"{sizes[1]:,} of test: {why}"
@@ -213,9 +215,9 @@ def one_sided(outcome: Outcome) -> Iterator[str]:
         if outcome.race is not None and name == outcome.race.encoder:
             way = f"add --contestant {shlex.quote(name)} to predict and ship"
         yield (
-            f"{name} is better on test, but only dev may choose the model to use, which is "
-            f"{'the untouched model' if used == UNTOUCHED else used} ({means[0]} against {means[1]} points on dev). To "
-            f"use {name} all the same, {way}."
+            f"{name} is better on test, but the model to use is chosen only on dev. It is "
+            f"{'the untouched model' if used == UNTOUCHED else used} ({means[0]} against {means[1]} points on dev). "
+            f"To use {name} anyway, {way}."
         )
     for result in of_used:
         if result.task.kind != "sequence":
@@ -243,15 +245,15 @@ def cross_validation_sentence(outcome: Outcome) -> str:
         return ""
     repeats, rows = len(scored[0].scores), scored[0].task.sizes["test"]
     few = (
-        f" Fewer than {FEWEST_REPEATS} repeats give intervals that cover too seldom: raise seeds."
+        f" Intervals from fewer than {FEWEST_REPEATS} repeats are too narrow: raise seeds."
         if repeats < FEWEST_REPEATS
         else ""
     )
     return (
-        f"Scores are by {outcome.folds}-fold cross-validation, repeated {amount(repeats, 'time')} over {rows:,} rows: "
-        f"each row is predicted once a repeat, by a model that was trained on other folds, and a repeat's score is "
-        f"that of all its predictions. A repeat has another division and another seed; where a plot says seed or test "
-        f"item, it is a repeat or a row.{few}"
+        f"Scores are by {outcome.folds}-fold cross-validation, repeated {amount(repeats, 'time')} over {rows:,} "
+        "rows: in each repeat, every row is predicted once by a model that was trained on other folds. The score "
+        "of a repeat is that of all its predictions. Each repeat has another division and another seed. In plots, "
+        f"seed means repeat and test item means row.{few}"
     )
 
 
@@ -271,7 +273,7 @@ def warnings(outcome: Outcome) -> list[str]:
     cut = outcome.first_impression
     for (model, column), results in groups.items():
         name = f"{column} ({model})" if model else column
-        sentences += _task_warnings(results, f"{name}: no encoder here has learnt it" if several else "", cut=cut)
+        sentences += _task_warnings(results, f"{name}: no encoder has learned it" if several else "", cut=cut)
     untrained = [result for result in scored if result.probe or not result.encoder]
     return [
         *sentences,
@@ -286,9 +288,9 @@ def _pretraining_warnings(results: Sequence[CellResult]) -> Iterator[str]:
     near = dict.fromkeys(f"{result.row} ({result.facts[NEAR]})" for result in results if NEAR in result.facts)
     if near:
         yield (
-            "Pretraining from random weights ended little below what knowing the frequencies of pieces alone would "
-            f"lose: {_some([*near])}. Differences here may be about which run has left that plateau, not about what is "
-            "compared. Give pretraining more steps, or another rate or initializer_range."
+            "The final loss of pretraining from random weights is hardly below that of token frequencies: "
+            f"{_some([*near])}. Differences may show which runs have left that plateau rather than which method is "
+            "better. Use more steps of pretraining, or another rate or initializer_range."
         )
 
 
@@ -304,18 +306,15 @@ def _task_warnings(results: Sequence[CellResult], opening: str, *, cut: bool) ->
     above = best > constant + MARGIN or not decides
     if above and any(result.learnt for result in results):
         return
-    why = "Differences between such scores, those of 0 too, say nothing."
+    why = "Differences between such scores, including 0, are meaningless."
     if above:
-        why = (
-            "On dev, or by the loss in training, none was better than constant answers and guesses, so they are not "
-            "compared."
-        )
+        why = "On dev or by training loss, none was better than constant answers and guesses, so they are not compared."
     way_out = "Train longer (finetune.epochs) or at another rate (search.rates, finetune.plan.rate)."
     if cut:
-        way_out = "The budget cut fine-tuning short: give a larger --budget or none, for which --dry-run says how long."
+        way_out = "The budget cut fine-tuning short: set a larger --budget or none; --dry-run estimates the time."
     yield (
-        f"{opening or 'No encoder here has learnt the task'}: the highest has {points(best)} points, the same answer "
-        f"to every text {points(constant)}. {why} {way_out}"
+        f"{opening or 'No encoder has learned the task'}: the highest has {points(best)} points, the same answer to "
+        f"every text {points(constant)}. {why} {way_out}"
     )
 
 
@@ -326,18 +325,18 @@ def _run_warnings(outcome: Outcome, trained: Sequence[CellResult]) -> Iterator[s
         runs, every = sum(result.untaught for result in nothing), sum(len(result.runs) for result in nothing)
         again = sum(run.again and not run.learnt for result in nothing for run in result.runs)
         twice = f", {f'{again} of them' if again < runs else 'each'} in a second attempt too" if again else ""
-        consequence = "So it is compared with nothing." if len(nothing) == 1 else "So they are compared with nothing."
+        consequence = "It is therefore not compared." if len(nothing) == 1 else "They are therefore not compared."
         labels = [outcome.label(result.key) for result in nothing]
         yield f"{_some(labels)} failed to learn: {runs} of {every} fine-tunings{twice}. {consequence}"
     partly = [result for result in trained if result.untaught and result.learnt]
     if partly:
         counts = [f"{outcome.label(result.key)} ({untaught_text(result)})" for result in partly]
-        yield f"Some fine-tunings failed to learn, and count in the means: {_some(counts)}."
+        yield f"Some fine-tunings failed to learn but count in the means: {_some(counts)}."
     mended = {result.key: sum(run.again and run.learnt for run in result.runs) for result in trained}
     if any(mended.values()):
         counts = [f"{outcome.label(key)} ({count})" for key, count in mended.items() if count]
         yield (
-            f"Some fine-tunings failed to learn at first, and were repeated at another rate with more steps: "
+            "Some fine-tunings first failed to learn and were repeated at another rate with more steps: "
             f"{_some(counts)}."
         )
 
@@ -348,8 +347,8 @@ def _untrained_warnings(outcome: Outcome, results: Sequence[CellResult]) -> Iter
     if nothing:
         verb, consequence = ("does", "it is") if len(nothing) == 1 else ("do", "they are")
         yield (
-            f"On dev, or by loss, {_some(nothing)} {verb} no better than a constant answer or guesses. "
-            f"So {consequence} compared with nothing."
+            f"On dev, or by loss, {_some(nothing)} {verb} no better than a constant answer or guesses. Therefore "
+            f"{consequence} not compared."
         )
     partly = [result for result in results if result.untaught and result.learnt]
     if partly:
@@ -436,8 +435,8 @@ def _scores_without_items(scores: Sequence[Score], ids: Collection[str]) -> Iter
         places = [place for place, id in enumerate(score.ids) if id not in ids]
         if len(places) < 2:
             raise ValueError(
-                f"{len(places)} of {len(score.ids)} test items are left without the {len(ids)} to leave out; a score "
-                "needs two at least. Take them out of the training data instead."
+                f"{len(places)} of {len(score.ids)} test items remain without the {len(ids)} leaked ones, but a "
+                "score needs at least two. Remove the leaked texts from the training data instead."
             )
         gold, predicted = (tuple(labels[place] for place in places) for labels in (score.gold, score.predicted))
         value = metric_named(score.metric).compute(gold, predicted)

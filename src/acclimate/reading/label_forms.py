@@ -58,20 +58,21 @@ def named_labels(
     if kind in {"auto", "multilabel"} and _mostly_lists(labels):
         first = next(label for label in labels if isinstance(label, str) and list_in(label) is not None)
         rows = {split: [_with_label(row, _unwritten) for row in part] for split, part in rows.items()}
-        notes.append(f"{where} has lists written as text, such as {shown(first)}; they are read as lists.")
+        notes.append(f"{where} has lists as text, such as {shown(first)}. They are read as lists.")
         labels = [row.label for row in rows["train"] if isinstance(row, Row)]
     several = kind in {"auto", "sequence", "multilabel"}
     stored = () if names or kind == "score" else sources["train"].class_names(columns.label)
     width = 0 if stored or not several else _width(labels, names, texts=kind != "sequence")
     if stored:
-        notes.append(f"{where} has numbers of classes, named in the file's metadata: {_first(stored)}.")
+        notes.append(f"{where} has class numbers, with names in the file's metadata: {_first(stored)}.")
         own_names = {split: source.class_names(columns.label) or stored for split, source in sources.items()}
         namers = {split: _class_namer(own_names[split]) for split in rows}
         return {split: [_with_label(row, namers[split]) for row in part] for split, part in rows.items()}, notes
     if width:
         if names and len(names) != width:
             raise ValueError(
-                f"{where} has vectors of {width} places, and {option('labels')} has {len(names)} names. Name each once"
+                f"{where} has vectors of length {width}, but {option('labels')} has {len(names)} names. Name "
+                "each position once"
             )
         places = tuple(names) or tuple(f"place {number}" for number in range(1, width + 1))
         way_out = "" if names else f"; {option('labels', 'NAME,NAME,...')} names them"
@@ -86,8 +87,8 @@ def named_labels(
             return {split: [*part] for split, part in rows.items()}, notes
         if not any(_number_in(item) is not None for label in labels for item in _as_list(label)):
             raise ValueError(
-                f"{where} has no numbers of classes, such as {shown(labels[0] if labels else '')}, for "
-                f"{option('labels')} to name. Omit {option('labels')}"
+                f"{where} has no class numbers that {option('labels')} could name, but values such as "
+                f"{shown(labels[0] if labels else '')}. Remove {option('labels')}"
             )
         convert = _class_namer(names)
         return {split: [_with_label(row, convert) for row in part] for split, part in rows.items()}, notes
@@ -203,7 +204,7 @@ def _vector_namer(names: Sequence[str]) -> Callable[[Any], list[str]]:
     def named(label: Any) -> list[str]:
         vector = vector_in(label, len(names))
         if vector is None or len(vector) != len(names):
-            raise ValueError(f"the labels are {shown(label)}, where {len(names)} zeros and ones are needed; correct it")
+            raise ValueError(f"the labels are {shown(label)}, but must be {len(names)} zeros and ones; correct it")
         return [name for name, mark in zip(names, vector, strict=True) if mark]
 
     return named
@@ -211,12 +212,10 @@ def _vector_namer(names: Sequence[str]) -> Callable[[Any], list[str]]:
 
 def _hot_namer(label: Any) -> list[str]:
     if not isinstance(label, Mapping):
-        raise ValueError(f"the labels are {shown(label)}, where other rows have 0 or 1 for each label; correct it")
+        raise ValueError(f"the labels are {shown(label)}, but other rows have 0 or 1 for each label; correct it")
     for name, value in label.items():
         if _spelling(value) not in HOT | COLD:
-            raise ValueError(
-                f"the label {shown(name)} has the value {shown(value)}, where 0 or 1 is needed; correct it"
-            )
+            raise ValueError(f"the label {shown(name)} has the value {shown(value)}, but must be 0 or 1; correct it")
     return [str(name) for name, value in label.items() if _spelling(value) in HOT]
 
 
@@ -245,7 +244,10 @@ def _class_namer(names: Sequence[str]) -> Callable[[Any], Any]:
         if number == WITHHELD:
             return None
         if not 0 <= number < len(names):
-            raise ValueError(f"{shown(label)} is no number of a class: there are {len(names)}, from 0; correct the row")
+            raise ValueError(
+                f"{shown(label)} is not a class number: there are {len(names)} classes, numbered from 0; correct "
+                "the row"
+            )
         return names[number]
 
     return named

@@ -88,8 +88,8 @@ class LabelledFiles:
     """A user's labelled files. `text`, `label`, `pair`, `group` and `id` name columns."""
 
     train: Path  # labelled file to train on
-    dev: Path | None = None  # labelled file to choose on; none: split off train
-    test: Path | None = None  # labelled file to score on, once; none: split off train
+    dev: Path | None = None  # labelled file for choices; none: split off train
+    test: Path | None = None  # labelled file for the final scores; none: split off train
     text: str = "text"  # column of the text
     label: str | tuple[str, ...] = "label"  # column of the label; several: one of 0 and 1 for each label
     labels: tuple[str, ...] = ()  # names of the classes 0, 1, ... or of the places of vectors of 0 and 1
@@ -106,12 +106,11 @@ class LabelledFiles:
     """What separates several labels in one field; "": a field has one label. Lists in JSON and Parquet need none."""
     fold_labels: bool = False  # treat labels that differ only by case or spaces as one
     repair: bool = False
-    """Mend what can be mended without a doubt, and count it: answers that stand elsewhere in their context or have
-    spaces at their ends, characters without a meaning, rows that are there twice with one id, labels that differ by
-    case or spaces."""
+    """Correct and count clear faults: answers at another position of their context or with spaces at their ends,
+    control characters, repeated rows with the same id, labels that differ by case or spaces."""
     metric: str = ""  # name of the metric; "": the default of the kind
     max_tokens: int = 256  # longest example in tokens; longer ones are cut off
-    seed: int = 0  # seed of the split, where dev or test is missing
+    seed: int = 0  # seed of the split if dev or test is missing
 
     @property
     def columns(self) -> Columns:
@@ -222,7 +221,7 @@ def check_labelled_files(labelled: LabelledFiles) -> None:
 def with_way_out(error: ColumnError, path: str) -> ColumnError:
     """Return the error with how a setting `datasets` states the columns of a file that it names by its path alone."""
     table = f'{{train="{path}", text="...", label="..."}}'
-    return ColumnError(f"{error.what}. In a list of files columns are stated as {table} in place of the name")
+    return ColumnError(f"{error.what}. In a list of files, name columns as {table} instead of the file name")
 
 
 def _opened(labelled: LabelledFiles, limits: ReadLimits) -> tuple[LabelledFiles, dict[Split, Source], list[str]]:
@@ -242,10 +241,10 @@ def _opened(labelled: LabelledFiles, limits: ReadLimits) -> tuple[LabelledFiles,
         kind = "span"
     elif kind == "auto" and not _column_option(columns_only) and train.has_question_rows:
         kind = "span"
-        notes.append(f"{train.file} has questions with answers in a context, and is read as {option('kind', kind)}.")
+        notes.append(f"{train.file} has questions with answers in a context, so it is read as {option('kind', kind)}.")
     elif kind == "auto" and not _column_option(columns_only, numbered=True) and train.holds_tags:
         kind = "tokens"
-        notes.append(f"{train.file} has a word and its tag a line, so it is read as {option('kind', kind)}.")
+        notes.append(f"{train.file} has one word and its tag per line, so it is read as {option('kind', kind)}.")
     _check_options(replace(labelled, kind=kind), sources)
     return replace(labelled, kind=kind), sources, notes
 
@@ -268,14 +267,14 @@ def _rows(source: Source, labelled: LabelledFiles, fields: Fields) -> tuple[list
             questions = table_questions(table_rows(source, QUESTION_COLUMNS, others=True), source.stem)
         rows = list(question_rows(source.path, questions=questions, way_out=way_out, mended=mended))
         if not rows:
-            raise ValueError(f"{source.name}: has no question. {way_out}")
+            raise ValueError(f"{source.name}: contains no question. {way_out}")
     else:
         rows = list(read_rows(source, labelled.columns, mended=mended))
         if source.ending == WORKBOOK or (
             source.table_form(labelled.columns.names()) == ".json" and source.is_json_table
         ):
             what = "an Excel workbook" if source.ending == WORKBOOK else "one JSON object of rows or columns"
-            notes = [f"{source.name} is {what}, and is read as a table."]
+            notes = [f"{source.name} is {what}. It is read as a table."]
     switch = "repair=True" if is_python() else option("repair")
     return rows, [
         *notes,
@@ -287,25 +286,25 @@ def _check_options(labelled: LabelledFiles, sources: Mapping[Split, Source]) -> 
     """Raise ValueError for options that contradict each other or the kind, or name one file twice."""
     kind = labelled.kind
     if labelled.max_tokens < FEWEST_TOKENS:
-        raise ValueError(f"max_tokens={labelled.max_tokens}: too short for a text. Give at least {FEWEST_TOKENS}")
+        raise ValueError(f"max_tokens={labelled.max_tokens}: too short for a text. Set at least {FEWEST_TOKENS}")
     if kind not in get_args(Stated):
         raise ValueError(
-            f"kind={kind!r}: no kind of labels{meant(kind, get_args(Stated))}. State one: sequence (a text has one "
-            f"label), multilabel (several), score (a number), tokens (a word has a tag) or span (an answer in the text)"
+            f"kind={kind!r}: unknown kind of labels{meant(kind, get_args(Stated))}. Choose one: sequence (a text "
+            "has one label), multilabel (several), score (a number), tokens (a word has a tag) or span (an answer "
+            "in the text)"
         )
     _check_columns(labelled)
     if kind == "tokens" and (labelled.pair or labelled.separator):
         setting = f"pair={labelled.pair!r}" if labelled.pair else f"separator={labelled.separator!r}"
-        raise ValueError(f"{setting}: a task of kind 'tokens' has lists of words and tags. Leave it out")
+        raise ValueError(f"{setting}: tasks of kind 'tokens' have only words and tags. Remove it")
     if kind == "span" and (setting := _column_option(replace(labelled, group=labelled.columns.group))):
         raise ValueError(
-            f"{setting}: {sources['train'].name} is read as questions in SQuAD's form, which have no columns. "
-            f"Leave it out"
+            f"{setting}: {sources['train'].name} is read as questions in SQuAD format, which has no columns. Remove it"
         )
     if labelled.separator and kind in {"sequence", "score"}:
         raise ValueError(
-            f"separator={labelled.separator!r}: separates several labels, but kind={kind!r} has one a row. "
-            f"Leave the separator out, or state kind='multilabel'"
+            f"separator={labelled.separator!r}: separates several labels, but kind={kind!r} has one label per row. "
+            "Remove separator, or set kind='multilabel'"
         )
     if labelled.metric:
         metric_named(labelled.metric)
@@ -314,7 +313,8 @@ def _check_options(labelled: LabelledFiles, sources: Mapping[Split, Source]) -> 
         other_split = places.setdefault(Path(os.path.realpath(source.path)), split)
         if other_split != split:
             raise ValueError(
-                f"{source.name}: given for {other_split} and for {split}. Leave {option(split)} out: we then split"
+                f"{source.name}: given both for {other_split} and for {split}. Remove {option(split)} to have "
+                f"acclimate draw {split} rows"
             )
 
 
@@ -323,20 +323,20 @@ def _check_columns(labelled: LabelledFiles) -> None:
     roles: dict[str, str] = {}
     labels_columns = labelled.label if isinstance(labelled.label, tuple) else ()
     if twice := [name for name, count in Counter([*labelled.labels, *labels_columns]).items() if count > 1]:
-        raise ValueError(f"{twice[0]!r} is stated twice as a label. Name each label once")
+        raise ValueError(f"{twice[0]!r} appears twice as a label. Name each label once")
     for role, stated_columns in labelled.columns.stated().items():
         for column in [stated_columns] if isinstance(stated_columns, str) else stated_columns:
             earlier_role = roles.setdefault(column, role)
             if earlier_role != role and {earlier_role, role} not in SHARED:
-                raise ValueError(f"{role}={column!r}: the same column as {earlier_role}. Name two columns")
+                raise ValueError(f"{role}={column!r}: the same column as {earlier_role}. Name two different columns")
     if labelled.labels and labels_columns:
         raise ValueError(
-            f"{option('labels')}: the columns {', '.join(labels_columns)} have the names of the labels. Omit "
+            f"{option('labels')}: the names of the columns {', '.join(labels_columns)} are the labels. Remove "
             f"{option('labels')}"
         )
     if labelled.kind == "score" and (labelled.labels or labels_columns):
         name = "labels" if labelled.labels else "label"
-        raise ValueError(f"{option(name)}: kind='score' has one number per row, in one column. Name one column only")
+        raise ValueError(f"{option(name)}: kind='score' has one number per row, in one column. Name only one column")
 
 
 def _check_bond(source: Source, labelled: LabelledFiles) -> None:
@@ -479,8 +479,8 @@ def _labelled_task(
     if bond is not None:
         if len(missing) < len(SPLITS) - 1:
             raise ValueError(
-                f"{option('group', bond)}: it groups rows of one file, but files for {', '.join(files)} were given. "
-                f"Omit it, or give one file and let acclimate split it"
+                f"{option('group', bond)}: it keeps rows of one file together, but files for {', '.join(files)} "
+                "were also given. Remove it, or give one file and let acclimate split it"
             )
         splits = {**splits, "train": grouped(splits["train"], bond)}
     if missing:
@@ -521,9 +521,9 @@ def _examples(files: Mapping[Split, _File], kind: Kind) -> dict[Split, list[Exam
             example = Example(row.id or f"{name}:{row.number}", row.text, label, row.pair, row.group, row.spans)
             if example.id in place_of_id:
                 ways_out = (
-                    "correct it or take the copy out"
+                    "correct it or remove the copy"
                     if kind == "span"
-                    else "correct it, take the copy out, or name no id column"
+                    else "correct it, remove the copy, or name no id column"
                 )
                 raise ValueError(
                     f"{row.place}: the id {shown(example.id)} is also at {place_of_id[example.id]}. Each row "
@@ -533,8 +533,8 @@ def _examples(files: Mapping[Split, _File], kind: Kind) -> dict[Split, list[Exam
             home, first = home_of_group.setdefault(example.group, (split, row.place))
             if example.group and home != split:
                 raise ValueError(
-                    f"{row.place}: its group {shown(example.group)} is also in {home} ({first}), which would let "
-                    f"the model see what it is tested on. Move the whole group to one file"
+                    f"{row.place}: its group {shown(example.group)} is also in {home} ({first}), so the model would "
+                    "be trained on test material. Move the whole group to one file"
                 )
             splits[split].append(example)
     return splits
@@ -564,7 +564,7 @@ def _note_on_second_text(source: Source, labelled: LabelledFiles) -> list[str]:
     which = f"{'columns' if len(texts) > 1 else 'column'} {listed([repr(name) for name in texts])}"
     holds = "hold texts and are" if len(texts) > 1 else "holds texts and is"
     return [
-        f"{source.name}: the {which} {holds} not read. If a row has two texts, state the second with {option('pair')}."
+        f"{source.name}: the {which} {holds} not read. If a row has two texts, name the second with {option('pair')}."
     ]
 
 
@@ -578,8 +578,8 @@ def _notes_on_rows(files: Mapping[Split, _File]) -> list[str]:
             notes.append(f"{name}: {len(faulty):,} of {rows:,} rows were rejected; the first is {first}.")
         if impossible := len(file.read.rejected) - len(faulty):
             notes.append(
-                f"{name}: {impossible:,} of {rows:,} questions have no answer in their context (is_impossible); they "
-                f"are left out, for no model here answers that there is none."
+                f"{name}: {impossible:,} of {rows:,} questions have no answer in their context (is_impossible). "
+                "They are not used, because no model here predicts missing answers."
             )
         if bare := sum(label == () for label in file.labels):
             notes.append(f"{name}: {bare:,} rows have no label.")
@@ -624,8 +624,8 @@ def _read_questions(
     if questions:
         counts = " and ".join(f"{len(scored[split]):,} in {split}" for split in SPLITS if split != "train")
         notes.append(
-            f"Rows that ask the same, with ids <question>_<number>, are one question with several contexts, as BioASQ "
-            f"has them: learnt one by one, and scored together ({counts})."
+            "Rows with the same question and ids <question>_<number> are one question with several contexts, as in "
+            f"BioASQ. They are learned separately and scored together ({counts})."
         )
     return replace(read, splits=scored, notes=tuple(notes), articles=articles)
 

@@ -44,8 +44,8 @@ def task_kind(values: Sequence[Any], *, kind: Stated, separator: str, where: str
     written = next((text for text in texts if thousands(text)), "")
     if written and all(_number((thousands(text) or text).replace(",", ".")) is not None for text in texts):
         raise ValueError(
-            f"{where}: {shown(written)} is a number with separators of thousands. Write {thousands(written)}, and "
-            f"state {option('kind', 'score')} for numbers to predict"
+            f"{where}: {shown(written)} is a number with thousands separators. Write {thousands(written)}, and add "
+            f"{option('kind', 'score')} for numbers to predict"
         )
     decimals = [value for value in values if isinstance(value, float) and math.isfinite(value) and value % 1]
     if decimals and sum(isinstance(value, int | float) for value in values) > len(texts):
@@ -55,8 +55,8 @@ def task_kind(values: Sequence[Any], *, kind: Stated, separator: str, where: str
         distinct = {number for number in numbers if number is not None}
         if len(distinct) > MANY_NUMBERS and not all(map(float.is_integer, filter(math.isfinite, distinct))):
             raise ValueError(
-                f"{where}: holds {len(distinct):,} different numbers, such as {shown(texts[0])}: are they numbers to "
-                f"predict, or names of classes? State the kind: {option('kind', 'score')} or "
+                f"{where}: has {len(distinct):,} different numbers, such as {shown(texts[0])}. Are they numbers to "
+                f"predict, or names of classes? Add one of: {option('kind', 'score')} or "
                 f"{option('kind', 'sequence')}"
             )
     return "sequence"
@@ -77,7 +77,7 @@ def label_from(value: Any, kind: Kind, *, column: str, separator: str) -> tuple[
     if isinstance(value, list):
         return (
             None,
-            f"the label (column {column!r}) is the list {shown(value)}; make it one string, or all of them lists",
+            f"the label (column {column!r}) is the list {shown(value)}; make it one string, or make all labels lists",
         )
     return class_name(value, column)
 
@@ -86,15 +86,14 @@ def check_separator(values: Sequence[Any], kind: Kind, *, separator: str, where:
     """Raise ValueError if the separator occurs in no field, or if fields of text need one and none is stated."""
     texts = [value for value in values if isinstance(value, str)]
     if separator and not any(separator in text for text in texts):
-        example = f"such as {shown(texts[0])}" if texts else "which are lists, and need none"
+        example = f"such as {shown(texts[0])}" if texts else "which are lists and need no separator"
         raise ValueError(
-            f"{where}: the separator {separator!r} occurs in none of its labels, {example}. State the right one, or "
-            f"leave it out"
+            f"{where}: the separator {separator!r} occurs in none of its labels, {example}. Correct it, or remove it"
         )
     if kind == "multilabel" and not separator and texts and len(texts) == len(values):
         raise ValueError(
-            f"{where}: several labels a row are asked for, but it holds text, such as {shown(texts[0])}. State the "
-            f"separator that stands between labels ({option('separator')})"
+            f"{where}: kind 'multilabel' expects several labels per row, but it has text, such as "
+            f"{shown(texts[0])}. Name the separator between labels with {option('separator')}"
         )
 
 
@@ -123,9 +122,8 @@ def one_spelling(labels: Sequence[Placed], *, fold: bool, of: str = "rows") -> d
             spelt = ascii if looks_same else shown
             switch = "fold_labels=True" if is_python() else option("fold_labels")
             raise ValueError(
-                f"{first[rare]}: label {spelt(rare)} also occurs as {spelt(often)} ({counts[often]:,} {of}; first at "
-                f"{first[often]}). Labels are compared exactly: make them one with {switch}, or "
-                f"correct the file"
+                f"{first[rare]}: label {spelt(rare)} also occurs as {spelt(often)} ({counts[often]:,} {of}; first "
+                f"at {first[often]}). Labels are compared exactly: unify them with {switch}, or correct the file"
             )
     return {name: names[0] for names in alike.values() for name in names}
 
@@ -144,18 +142,18 @@ def check_train(labels: Placed, kind: Kind, *, where: str) -> None:
     if kind == "score":
         if len({label for _, label in labels}) < 2:
             raise ValueError(
-                f"{where}: the number to predict is {labels[0][1]!r} in every row, so that there is nothing to learn. "
-                f"Name the right column, or add rows"
+                f"{where}: the number to predict is {labels[0][1]!r} in every row, so nothing can be learned. Name "
+                "the right column, or add rows"
             )
         return
     classes = sorted({name for _, label in labels for name in classes_in(label)})
     # with several classes a row, one class is enough: rows bear it or not
     if not classes or (len(classes) == 1 and all(classes_in(label) for _, label in labels)):
-        fault = f"every row bears the label {shown(classes[0])}" if classes else "no row bears any label"
+        fault = f"every row has the label {shown(classes[0])}" if classes else "no row has a label"
         way_out = "Name the right column, or add rows"
         if kind == "tokens":
             fault, way_out = f"every word has the tag {shown(classes[0])}", "Name the right file, or add other tags"
-        raise ValueError(f"{where}: {fault}, so that there is nothing to tell apart. {way_out}")
+        raise ValueError(f"{where}: {fault}, so nothing can be learned. {way_out}")
 
 
 def check_seen(train: Placed, labels: Placed, *, where: str, of: str = "rows") -> None:
@@ -167,8 +165,8 @@ def check_seen(train: Placed, labels: Placed, *, where: str, of: str = "rows") -
                 like = nearest(name, counts)
                 assert like is not None
                 raise ValueError(
-                    f"{place}: the label {shown(name)} does not occur in {where}, so that it cannot be learnt; the "
-                    f"nearest there is {shown(like)} ({counts[like]:,} {of}). Correct it, leave such rows out, or add "
+                    f"{place}: the label {shown(name)} does not occur in {where}, so it cannot be learned; the "
+                    f"nearest there is {shown(like)} ({counts[like]:,} {of}). Correct it, remove such rows, or add "
                     f"some to {where}"
                 )
 
@@ -183,8 +181,8 @@ def notes_on_numbers(labels: Placed, *, kind: Stated, where: str) -> list[str]:
     if kind != "auto" or not (ratings or _may_be_amounts(names, len(labels))):
         return []
     return [
-        f"{where} holds {len(names):,} different numbers in {len(labels):,} rows, and each became a class without an "
-        f"order, because no kind was stated. If they are ratings or amounts, state it: {option('kind', 'score')}."
+        f"{where} has {len(names):,} different numbers in {len(labels):,} rows. Without a kind, each became a class "
+        f"without order. If they are ratings or amounts, add {option('kind', 'score')}."
     ]
 
 
@@ -198,7 +196,7 @@ def notes_on_names(labels: Placed, *, where: str) -> list[str]:
     notes = []
     if missing := [name for name in counts if name.strip() in MISSING]:
         listed = ", ".join(f"{shown(name)} ({counts[name]:,} rows; first at {first[name]})" for name in missing)
-        notes.append(f"{where}: the label {listed} looks like a missing value. If it is, leave such rows out.")
+        notes.append(f"{where}: the label {listed} looks like a missing value. If it is, remove such rows.")
     if odd := [name for name in counts if visible(name) != name or name != name.strip()]:
         listed = ", ".join(f"{name!a} (first at {first[name]})" for name in odd[:5])
         notes.append(f"{where}: labels with spaces or invisible characters in them: {listed}. Correct the file.")
@@ -220,21 +218,19 @@ def notes_on_singles(labels: Placed, missing: Sequence[str]) -> list[str]:
         name, place = alone[0]
         amounts = len(counts) > MANY_NAMES and all(_number(name) is not None for name in counts)  # of any share of rows
         way_out = (
-            f"If labels are numbers to predict, state it ({option('kind', 'score')}); else add rows"
-            if amounts
-            else "Add rows"
+            f"If labels are numbers to predict, add {option('kind', 'score')}; else add rows" if amounts else "Add rows"
         )
         if mark := _may_be_several(counts):
             way_out = (
-                "If a row bears several labels, name what parts them "
+                "If a row has several labels, name their separator "
                 f"({'separator=' if is_python() else '--separator '}{mark!r}); else add rows"
             )
         raise ValueError(
-            f"{place}: no other row bears the label {shown(name)}, and it cannot stand both in train and in "
-            f"{' or '.join(missing)}{f' (so for {len(alone)} labels: {listed})' if len(alone) > 1 else ''}. {way_out}, "
-            f"give it another label, leave it out, or give files for dev and test"
+            f"{place}: no other row has the label {shown(name)}, and it cannot be both in train and in "
+            f"{' or '.join(missing)}{f' (so for {len(alone)} labels: {listed})' if len(alone) > 1 else ''}. "
+            f"{way_out}, give it another label, remove it, or give files for dev and test"
         )
-    return [f"Labels with one training example only, too few to learn them from: {listed} ({len(alone)} in all)."]
+    return [f"Labels with a single training example, too few to learn from: {listed} ({len(alone)} in all)."]
 
 
 def _may_be_several(counts: Counter[str]) -> str:
@@ -253,7 +249,7 @@ def _score(value: Any, column: str) -> tuple[float | None, str]:
     if value is None or (isinstance(value, str) and not value.strip()):
         return (
             None,
-            f"the number to predict (column {column!r}) is empty: {shown(value)}; fill it in or leave the row out",
+            f"the number to predict (column {column!r}) is empty: {shown(value)}; fill it in or remove the row",
         )
     number = None if isinstance(value, bool | list | dict) else _number(value)
     if number is None:
@@ -264,13 +260,13 @@ def _score(value: Any, column: str) -> tuple[float | None, str]:
             way_out = (
                 f"write {value.strip().replace(',', '')}, or {value.strip().replace(',', '.')} for a decimal comma"
             )
-        way_out = f"write {plain}, without separators of thousands" if plain else way_out
+        way_out = f"write {plain}, without thousands separators" if plain else way_out
         return None, f"the number to predict (column {column!r}) is {shown(value)}; {way_out}"
     if not math.isfinite(number) or abs(number) > HUGEST:
         fault = "is not a finite number" if not math.isfinite(number) else f"is beyond {HUGEST:g}"
         return (
             None,
-            f"the number to predict (column {column!r}) {fault}: {shown(value)}; correct it or leave the row out",
+            f"the number to predict (column {column!r}) {fault}: {shown(value)}; correct it or remove the row",
         )
     return number, ""
 
@@ -281,7 +277,7 @@ def _classes(value: Any, column: str, separator: str) -> tuple[tuple[str, ...] |
     elif isinstance(value, list):
         parts = value
     else:
-        way_out = "make it a list, or state the separator that stands between labels"
+        way_out = "make it a list, or name the separator between labels"
         return None, f"the labels (column {column!r}) are {shown(value)}; {way_out}"
     names = set()
     for part in parts:

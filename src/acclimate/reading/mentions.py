@@ -126,15 +126,18 @@ def notes_on_mentions(read: Tagged, *, where: str) -> list[str]:
     notes = []
     if read.dropped:
         first = f"{read.dropped[0].place}: {read.dropped[0].reason}"
-        notes.append(f"{where}: {len(read.dropped):,} of {read.mentions:,} mentions bear no tag. The first: {first}.")
+        notes.append(f"{where}: {len(read.dropped):,} of {read.mentions:,} mentions have no tag. The first: {first}.")
     if read.discontinuous:
-        notes.append(f"{where}: {read.discontinuous:,} discontinuous mentions are tagged with all between their parts.")
+        notes.append(
+            f"{where}: {read.discontinuous:,} discontinuous mentions are tagged including the words between their "
+            "parts."
+        )
     if read.merged:
         notes.append(
-            f"{where}: {read.merged:,} mentions touch one of their type, from which IO cannot tell them apart."
+            f"{where}: {read.merged:,} mentions touch another of the same type, and IO tags cannot separate them."
         )
     if read.cut:
-        notes.append(f"{where}: {read.cut:,} words were cut where a mention begins or ends in them.")
+        notes.append(f"{where}: {read.cut:,} words were split where a mention begins or ends inside them.")
     if read.unread:
         notes.append(f"{where}: not used: {', '.join(f'{kind} ({count:,})' for kind, count in read.unread)}.")
     return notes

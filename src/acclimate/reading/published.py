@@ -31,7 +31,7 @@ CATALOGUES: dict[str, tuple[str, tuple[Dataset, ...]]] = {
     "glue": (glue.TABLE, glue.DATASETS),
     "questions": (questions.TABLE, questions.DATASETS),
 }
-CUT = "drawn from train, with which it is counted"  # reason for a dev set that the paper does not have
+CUT = "drawn from train and counted there"  # reason for a dev set that the paper does not have
 MANY = 3  # rejected rows that are listed
 
 
@@ -68,12 +68,12 @@ def published(name: str, folder: Path) -> Labelled:
     dataset, form = check_published(name, folder)
     task = dataset.task(form.name)
     splits = {split: tuple(task.read(folder, split)) for split in SPLITS}
-    notes = [f"{dataset.name} is read from {dataset.place(folder)} in the form '{form.name}'."]
+    notes = [f"{dataset.name} is read from {dataset.place(folder)} in the format '{form.name}'."]
     notes += [form.note] if form.note else []
     odd = [count for count in counts_of_dataset(dataset, form, folder, splits) if count.verdict == "wrong"]
     cautions = [
-        f"{count.split} has {count.found:,} {count.counted}, where the paper has {count.stated:,}: the files in "
-        f"{named(dataset.place(folder))} are not those of {dataset.name}, so scores cannot be compared with the "
+        f"{count.split} has {count.found:,} {count.counted}, but the paper has {count.stated:,}. The files in "
+        f"{named(dataset.place(folder))} differ from those of {dataset.name}, so scores cannot be compared with the "
         "paper's."
         for count in odd
     ]
@@ -113,11 +113,10 @@ def unplaced(name: str) -> str:
     called = name.partition(",")[0].strip().lower()
     if called in CATALOGUES:
         return (
-            f"'{name}' is a catalogue of published datasets: add {option('data', 'DIR')}, the folder that has their "
-            f"files"
+            f"'{name}' is a catalogue of published datasets. Add {option('data', 'DIR')}, the folder with their files"
         )
     if any(dataset.name.lower() == called for _, datasets in CATALOGUES.values() for dataset in datasets):
-        return f"'{name}' is a published dataset: add {option('data', 'DIR')}, the folder of its catalogue"
+        return f"'{name}' is a published dataset. Add {option('data', 'DIR')}, the folder of its catalogue"
     return ""
 
 
@@ -126,7 +125,7 @@ def check_order(model: str, task: str) -> None:
     holds_model = any((Path(task) / name).is_file() for name in ("config.json", "checkpoint/config.json"))
     is_task = not Path(model).is_dir() and (unplaced(model) or Path(model).is_file())
     if is_task and (holds_model or not (unplaced(task) or Path(task).exists())):
-        raise ValueError(f"'{model}' is a task and {task} a model: the model comes first, evaluate {task} {model}")
+        raise ValueError(f"'{model}' is a task and {task} a model. Put the model first: evaluate {task} {model}")
 
 
 def count_catalogue(catalogue: str, folder: Path, *, watch: Watch = unwatched) -> CatalogueCounts:
@@ -138,7 +137,7 @@ def count_catalogue(catalogue: str, folder: Path, *, watch: Watch = unwatched) -
     if not any(dataset.place(folder).is_dir() for dataset in datasets):
         folders = sorted({row.folder for row in datasets})
         fills = any(row.catalogue for row in datasets)
-        way_out = f"; acclimate data fetch {catalogue} --to DIR fills one" if fills else ""
+        way_out = f"; acclimate data fetch {catalogue} --to DIR creates one" if fills else ""
         raise ValueError(
             f"{option('data', named(folder))}: has none of the folders {', '.join(folders)}. "
             f"{other_folders(folder, folders) or f'Name the folder that they are in{way_out}'}"
@@ -166,7 +165,7 @@ def count_catalogue(catalogue: str, folder: Path, *, watch: Watch = unwatched) -
 def datasets_of(catalogue: str) -> tuple[Dataset, ...]:
     """Return the datasets of the catalogue. Raises ValueError if there is no catalogue of this name."""
     if catalogue not in CATALOGUES:
-        raise ValueError(f"no catalogue is called {catalogue!r}. Known: {', '.join(CATALOGUES)}")
+        raise ValueError(f"no catalogue is named {catalogue!r}. Known: {', '.join(CATALOGUES)}")
     return CATALOGUES[catalogue][1]
 
 
@@ -278,9 +277,9 @@ class CatalogueCounts:
         lines += [f"Not read: {why}" for why in self.unread]
         verdicts = [count.verdict for count in self.counts]
         lines.append(
-            f"{verdicts.count('equal')} of {len(verdicts)} counts are the paper's, {verdicts.count('known')} differ "
-            f"as the catalogue foresees, {verdicts.count('wrong')} otherwise; {len(self.rejected):,} rows rejected, "
-            f"{len(self.unread)} datasets not read."
+            f"{verdicts.count('equal')} of {len(verdicts)} counts equal the paper's, {verdicts.count('known')} "
+            f"differ for a known reason, {verdicts.count('wrong')} for an unknown one; {len(self.rejected):,} rows "
+            f"rejected, {len(self.unread)} datasets not read."
         )
         return "\n".join(lines)
 
@@ -292,4 +291,4 @@ def _figure(value: int | None) -> str:
 def _said(count: SplitCount) -> str:
     if count.verdict == "equal":
         return "equal"
-    return f"known: {count.reason}" if count.verdict == "known" else "DIFFERS, and no reason is known"
+    return f"known: {count.reason}" if count.verdict == "known" else "DIFFERS for an unknown reason"

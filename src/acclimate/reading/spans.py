@@ -49,14 +49,14 @@ def span_rows(source: Source, rows: Sequence[Row | Rejected]) -> tuple[list[Row 
         Row(number, example.id, example.text, example.label, None, example.group, example.id)
         for number, example in enumerate(read.examples, 1)
     ]
-    note = f"{source.name}: the labels are spans of the texts, and are read as tags of words (BIO)."
+    note = f"{source.name}: the labels are spans of the texts. They are read as word tags (BIO)."
     return [*sentences, *read.rejected], [note, *notes_on_mentions(read, where=source.name)]
 
 
 def _document(source: Source, row: Row) -> Annotated | Rejected:
     mentions = []
     if not isinstance(row.label, list):
-        return Rejected(row.place, f"the label is {shown(row.label)}, where a list of spans is needed; correct it")
+        return Rejected(row.place, f"the label is {shown(row.label)}, but must be a list of spans; correct it")
     for number, value in enumerate(row.label, 1):
         span = span_in(value)
         if span is None or not 0 <= span[0] < span[1] <= len(row.text):

@@ -58,8 +58,8 @@ def split_off(
     """
     if len(examples) < FEWEST_ROWS:
         raise ValueError(
-            f"{where}: {len(examples)} rows are too few to split off {' and '.join(missing)}; it takes {FEWEST_ROWS}. "
-            f"Add rows, or give files for dev and test"
+            f"{where}: {len(examples)} rows are too few to split off {' and '.join(missing)}; at least "
+            f"{FEWEST_ROWS} are needed. Add rows, or give files for dev and test"
         )
     same, on_copies = bonds_of(examples, kind=kind)
     shares = SHARES[missing]
@@ -83,7 +83,7 @@ def _shares(shares: Mapping[Split, float], parts: Mapping[Split, Sequence[Exampl
     if all(abs(real[split] - share) < ASIDE for split, share in shares.items()):
         return sought
     actual = " / ".join(f"{share:.0%}" for share in real.values())
-    return f"{actual} in place of {sought}, since sets of rows stay together"
+    return f"{actual} instead of {sought}, because sets of rows stay together"
 
 
 def divide(
@@ -116,9 +116,9 @@ def divide(
     if not _fill_empty(units, examples, where, shares):
         sets = f"{len(units):,} set{'s' * (len(units) != 1)} of rows"
         raise ValueError(
-            f"{origin}: {len(examples):,} rows cannot be split into {', '.join(shares)}: rows of the same group or of "
-            f"the same text stay together, which makes only {sets}. Give {option('dev')} and {option('test')} files, "
-            f"remove rows that repeat a text, or state a {option('group')} column with more values"
+            f"{origin}: {len(examples):,} rows cannot be split into {', '.join(shares)}: rows of the same group or "
+            f"of the same text stay together, which makes only {sets}. Give {option('dev')} and {option('test')} "
+            f"files, remove rows that repeat a text, or name a {option('group')} column with more values"
         )
     split_of = {row: where[unit.key] for unit in units for row in unit.rows}
     return {split: [example for row, example in enumerate(all_examples) if split_of[row] == split] for split in shares}
@@ -135,15 +135,15 @@ def fold_rows(
     Raises ValueError for more folds than rows, or than sets of rows that stay together.
     """
     if folds > len(examples):
-        raise ValueError(f"{folds} folds of {len(examples):,} labelled rows: take at most as many folds as rows")
+        raise ValueError(f"{folds} folds of {len(examples):,} labelled rows. Use at most as many folds as rows")
     bare = [replace(example, label=()) for example in examples] if kind == "span" else examples
     names = [str(fold) for fold in range(folds)]
     units, where = _placed(bare, dict.fromkeys(names, 1 / folds), kind=kind, same=same, seed=seed)
     if len(units) < folds:
         raise ValueError(
             f"{folds} folds, but rows of the same group or of the same text stay together, which makes only "
-            f"{len(units):,} set{'s' * (len(units) != 1)} of rows. Take fewer folds, or a {option('group')} column "
-            f"with more values"
+            f"{len(units):,} set{'s' * (len(units) != 1)} of rows. Use fewer folds, or name a {option('group')} "
+            "column with more values"
         )
     for fold in [name for name in names if name not in where.values()]:  # large sets took the shares of several folds
         counts = Counter(where.values())
@@ -196,11 +196,11 @@ def _same_texts(examples: Sequence[Example]) -> tuple[list[int], str]:
     same = duplicate_pairs(texts)
     counts = Counter(same)
     if max(counts.values()) > max(LARGEST_SET, len(texts) // 20):
-        note = f" {max(counts.values()):,} rows are nearly alike: only those with the same words were kept together."
+        note = f" {max(counts.values()):,} rows are nearly equal. Only those with the same words were kept together."
         same = duplicate_pairs(texts, near=0)
         counts = Counter(same)
     if copies := sum(count for count in counts.values() if count > 1):
-        note += f" {copies:,} rows that share their text with another, exactly or nearly, are in the same split as it."
+        note += f" {copies:,} rows have exactly or nearly the same text as another row and are in the same split."
     return same, note
 
 

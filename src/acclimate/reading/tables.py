@@ -30,8 +30,8 @@ from acclimate.tasks.tags import scheme_of
 from acclimate.text.documents import arrow_columns, arrow_rows, parquet_columns, parquet_rows
 from acclimate.text.untrusted import ReadLimits, RowValues, printable, sound, unsound
 
-CLEANED = "rows without the characters that have no meaning in a text"  # of what `mended` counts
-REPEATED = "repeated rows that were left out"
+CLEANED = "rows cleaned of control characters"  # of what `mended` counts
+REPEATED = "repeated rows that were removed"
 TableRows = Iterator[tuple[str, RowValues]]  # place ("train.csv:118") and values of each row
 
 
@@ -155,16 +155,14 @@ def _text(role: str, column: str, value: Any) -> tuple[str, str]:
     if value is None or (isinstance(value, str) and not value.strip()):
         if role in {"pair", "group"}:
             return "", ""
-        return "", f"the {role} (column {column!r}) is empty: {shown(value)}; fill it in or leave the row out"
+        return "", f"the {role} (column {column!r}) is empty: {shown(value)}; fill it in or remove the row"
     if isinstance(value, int) and role in {"group", "id"}:
         return str(value), ""
     if not isinstance(value, str):
-        words = (
-            f" or, if it is words with a tag each, state {option('kind', 'tokens')}" if isinstance(value, list) else ""
-        )
+        words = f" or, for words with one tag each, add {option('kind', 'tokens')}" if isinstance(value, list) else ""
         return "", f"the {role} (column {column!r}) is {shown(value)}; make it a string{words}"
     if reason := unsound(value):
-        return "", f"the {role} (column {column!r}) {reason}; correct it or leave the row out"
+        return "", f"the {role} (column {column!r}) {reason}; correct it or remove the row"
     return value, ""
 
 
@@ -179,16 +177,17 @@ def table_rows(source: Source, columns: Sequence[str], *, others: bool = False) 
     form = source.table_form(columns)
     if not form and source.ending in WORD_LINES:
         raise ValueError(
-            f"{source.name}: files with this ending have a word and its tag a line, for instance of named entities: "
-            f"state {option('kind', 'tokens')}"
+            f"{source.name}: files with this ending have one word and its tag per line, for example named entities. "
+            f"Add {option('kind', 'tokens')}"
         )
     if not form:
         raise ValueError(
-            f"{source.name}: neither its content nor its ending tells a known format of rows, with the columns "
-            f"{', '.join(map(repr, columns))}; known are .csv, .tsv and .jsonl, each also packed (.gz, .zst), .json "
-            f"with a list of objects, .parquet and .xlsx. Name the right columns, or convert it to one of these. "
-            f"{option('kind', 'tokens')} reads a word and its tag a line (.conll, .bio, .txt, ...), BRAT, PubTator and "
-            f"BioC; {option('kind', 'span')}, or none, reads questions in SQuAD's form from .json"
+            f"{source.name}: neither its content nor its ending is a known format with the columns "
+            f"{', '.join(map(repr, columns))}. Supported are .csv, .tsv and .jsonl, also compressed (.gz, .zst), "
+            ".json with a list of objects, .parquet and .xlsx. Name the right columns, or convert the file to one "
+            f"of these. {option('kind', 'tokens')} reads one word and its tag per line (.conll, .bio, .txt, ...), "
+            f"BRAT, PubTator and BioC. {option('kind', 'span')}, or no kind, reads questions in SQuAD format from "
+            ".json"
         )
     if not source.head:
         raise ValueError(f"{source.name}: is empty (0 bytes). Write it again, or name another file")
@@ -224,8 +223,8 @@ def _delimited_rows(source: Source, columns: Sequence[str], delimiter: str, *, o
     where = f"{source.name}:{number}"
     if header[0].strip().lower().startswith("sep="):
         raise ValueError(
-            f"{where}: {shown(delimiter.join(header))} is a line for Excel, which other programs read as data. "
-            f"Save the file as 'CSV UTF-8 (comma delimited)', or remove the line and use commas"
+            f"{where}: {shown(delimiter.join(header))} is an Excel-only line, which other programs read as data. "
+            "Save the file as 'CSV UTF-8 (comma delimited)', or remove the line and use commas"
         )
     check_header(where, header, columns)
     places = {column: header.index(column) for column in (header if others else columns)}
@@ -235,8 +234,8 @@ def _delimited_rows(source: Source, columns: Sequence[str], delimiter: str, *, o
         else:
             yield (
                 source.line_place(number),
-                f"{len(fields)} fields, but the header has {len(header)}; quote a field that holds {delimiter!r} or a "
-                f"line end",
+                f"{len(fields)} fields, but the header has {len(header)}; quote a field that contains {delimiter!r} "
+                "or a line end",
             )
 
 
@@ -250,12 +249,12 @@ def _records(source: Source, reader: Any) -> Iterator[tuple[int, list[str]]]:
             return
         except csv.Error as error:
             if "unexpected end of data" in str(error) or "field larger" in str(error):
-                fault = f"a quote that opens in the record which begins here is never closed ({error})"
+                fault = f"a quote in the record that begins here is never closed ({error})"
             else:
                 fault = printable(str(error))
             raise ValueError(
-                f"{source.name}:{number}: {fault}. A field that holds a quote is quoted as a whole, with the quotes in "
-                f"it doubled; correct the line"
+                f"{source.name}:{number}: {fault}. Enclose a field that contains a quote in quotes, and double the "
+                "quotes in it; correct the line"
             ) from error
         if fields:
             yield number, fields
@@ -301,7 +300,7 @@ def check_header(where: str, header: Sequence[str], columns: Sequence[str]) -> N
     for column in columns:
         if column not in header:
             tagged = header[0].startswith(DOCUMENT) or (len(header) == 2 and scheme_of({header[1], "O", "B"}))
-            words = f". If a line is a word and its tag, state {option('kind', 'tokens')}" if tagged else ""
+            words = f". If each line is a word and its tag, add {option('kind', 'tokens')}" if tagged else ""
             raise no_column(where, column, header, f"; the first line must be the names{words}")
 
 
@@ -315,7 +314,7 @@ def _column_rows(
 ) -> TableRows:
     for column in columns:
         if present.count(column) > 1:
-            raise ValueError(f"{source.name}: {present.count(column)} columns are called {column!r}. Rename one")
+            raise ValueError(f"{source.name}: {present.count(column)} columns are named {column!r}. Rename one of them")
         if column not in present:
             raise no_column(source.name, column, present)
     more = [name for name in present if present.count(name) == 1 and name not in columns] if others else []
@@ -361,8 +360,8 @@ def check_accepted(name: str, rows: int, rejected: Sequence[Rejected]) -> None:
     few = "none" if not accepted else f"only {accepted:,}"
     first = "; ".join(f"{row.place}: {row.reason}" for row in rejected[:3])
     raise ValueError(
-        f"{name}: {few} of {rows:,} rows can be used. The first of those that cannot: {first}. "
-        f"Correct the file, or name other columns"
+        f"{name}: {few} of {rows:,} rows can be used. The first unusable row: {first}. Correct the file, or name "
+        "other columns"
     )
 
 
@@ -373,10 +372,10 @@ def class_name(value: Any, column: str) -> tuple[str | None, str]:
     """
     if isinstance(value, str) and value.strip():
         if reason := unsound(value):
-            return None, f"the label (column {column!r}) {reason}; correct it or leave the row out"
+            return None, f"the label (column {column!r}) {reason}; correct it or remove the row"
         return value, ""
     if value is None or isinstance(value, str) or (isinstance(value, float) and math.isnan(value)):
-        return None, f"the label (column {column!r}) is empty: {shown(value)}; fill it in or leave the row out"
+        return None, f"the label (column {column!r}) is empty: {shown(value)}; fill it in or remove the row"
     if isinstance(value, float) and value.is_integer():
         return str(int(value)), ""
     if isinstance(value, int):

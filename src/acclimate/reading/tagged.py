@@ -91,8 +91,8 @@ def fields_of(source: Source, columns: Columns = USUAL) -> tuple[Fields, list[st
             continue
         if not isinstance(column, str) or not COUNT.fullmatch(column) or not int(column):
             raise ValueError(
-                f"{option(role, str(column))}: {source.name} has a word and its tag a line, and no names of columns. "
-                f"State the number of the field, from 1: {option(role, 'NUMBER')}"
+                f"{option(role, str(column))}: {source.name} has one word and its tag per line, without column "
+                f"names. Give the number of the field, from 1: {option(role, 'NUMBER')}"
             )
         numbers[role] = int(column) - 1
     lines = source.beginning.decode(errors="replace").splitlines()
@@ -102,7 +102,7 @@ def fields_of(source: Source, columns: Columns = USUAL) -> tuple[Fields, list[st
     width = min(map(len, rows), default=0)
     if wanting := next((role for role, place in numbers.items() if rows and place >= width), ""):
         raise ValueError(
-            f"{option(wanting, str(numbers[wanting] + 1))}: {source.name} has {width} fields in a line. Name one"
+            f"{option(wanting, str(numbers[wanting] + 1))}: {source.name} has {width} fields per line. Name one of them"
         )
     word = numbers.get("text", 1 if counted else 0)
     tag = numbers.get("label", _tag_field(rows, width, word) if counted else _named_field(rows, width))
@@ -111,9 +111,9 @@ def fields_of(source: Source, columns: Columns = USUAL) -> tuple[Fields, list[st
         return fields, []
     why = "the first field counts words" if counted else f"the last field is always {shown(rows[0][-1])}"
     return fields, [
-        f"{source.file}: {why}, so field {word + 1} is read as the word and field {tag % width + 1} as its tag, such "
-        f"as {shown(rows[0][word])} and {shown(rows[0][tag])}. Other fields: {option('text', 'NUMBER')}, "
-        f"{option('label', 'NUMBER')}."
+        f"{source.file}: {why}, so field {word + 1} is read as the word and field {tag % width + 1} as its tag, "
+        f"such as {shown(rows[0][word])} and {shown(rows[0][tag])}. To choose other fields: "
+        f"{option('text', 'NUMBER')}, {option('label', 'NUMBER')}."
     ]
 
 
@@ -169,7 +169,7 @@ def tagged_rows(
     if any(isinstance(row, Row) for row in rows) or not _has_word_rows(source, columns):
         return rows, []
     sentence = _sentence_column(source, columns)
-    note = f"{source.name} has a word and its tag a row; rows with one value of {sentence!r} are a sentence."
+    note = f"{source.name} has one word and its tag per row; rows with the same value of {sentence!r} are a sentence."
     return [*_word_rows(source, columns, sentence)], [note]
 
 
@@ -180,9 +180,9 @@ def is_tagged_table(source: Source, columns: Columns) -> bool:
     if source.ending in TAG_LINES or source.table_form(columns.names()):
         return True
     raise ValueError(
-        f"{source.name}: the ending is not that of a known format of tagged words; known are "
-        f"{', '.join(TAG_LINES)} (a word and its tag a line), .csv (a word a row, or lists) and .jsonl (lists), each "
-        f"also with .gz or .zst after it, and .parquet. Rename or convert the file"
+        f"{source.name}: the ending is not a known format of tagged words. Supported are {', '.join(TAG_LINES)} "
+        "(one word and its tag per line), .csv (one word per row, or lists) and .jsonl (lists), each also with .gz "
+        "or .zst, and .parquet. Rename or convert the file"
     )
 
 
@@ -211,9 +211,9 @@ def _sentence_column(source: Source, columns: Columns) -> str:
     if column is None:
         listed = ", ".join(map(shown, present))
         raise ValueError(
-            f"{source.name}: each row has one word and its tag. State the column that says which rows are a sentence: "
-            f"{option('group', 'NAME')}; the other columns are [{listed}]. Or write a line per word and an empty line "
-            f"after each sentence, as .conll"
+            f"{source.name}: each row has one word and its tag. Name the column that identifies the sentence of a "
+            f"row: {option('group', 'NAME')}; the other columns are [{listed}]. Or write a line per word and an "
+            "empty line after each sentence, as .conll"
         )
     return column
 
@@ -260,8 +260,8 @@ def word_lines(source: Source) -> Iterator[tuple[int, str, str]]:
         if line.strip(" \t") and not line.startswith(DOCUMENT):
             if at - end > LONGEST:
                 raise ValueError(
-                    f"{source.name}:{end + 1}: more than {LONGEST:,} lines without an empty one. An empty line "
-                    f"must end each sentence; put them in, or give a .jsonl file with lists of words"
+                    f"{source.name}:{end + 1}: more than {LONGEST:,} lines without an empty one. An empty line must "
+                    "end each sentence; insert them, or give a .jsonl file with lists of words"
                 )
             yield at, line, document
             continue
@@ -281,16 +281,16 @@ def tags_metric(name: str, tags: Collection[str], *, where: str) -> Metric:
     if foreign := other_scheme(tags):
         renamed = ", ".join(f"{theirs}- to {ours}-" for theirs, ours in OTHER_LETTERS.items())
         raise ValueError(
-            f"{where}: the tag {shown(foreign)} is of a scheme such as BMES; known are BIO, IO, IOBES and BIOUL. "
-            f"Change {renamed} in the file"
+            f"{where}: the tag {shown(foreign)} is of a scheme such as BMES, but only BIO, IO, IOBES and BIOUL are "
+            f"supported. Change {renamed} in the file"
         )
     named_entities = scheme_of(tags) is not None
     metric = metric_for("tokens", name, "entity_f1" if named_entities else "word_accuracy")
     if metric.name == "entity_f1" and not named_entities:
         odd = next(tag for tag in sorted(tags) if scheme_of({tag, "O"}) is None and tag != "O")
         raise ValueError(
-            f"metric='entity_f1': {where} has the tag {shown(odd)}, which is not O and does not begin with {LISTED}. "
-            f"Correct the tags, or leave the metric out (then word_accuracy)"
+            f"metric='entity_f1': {where} has the tag {shown(odd)}, which is not O and does not begin with "
+            f"{LISTED}. Correct the tags, or remove the metric (then word_accuracy)"
         )
     return metric
 
@@ -302,14 +302,18 @@ def notes_on_tags(labels: Collection[Label], metric: Metric, *, where: str) -> l
     if (scheme := scheme_of(counts)) is not None:
         notes = [f"The tags of {where} were read as {scheme}; the metric is {metric.name}."]
         if scheme == "IO":
-            notes = [f"{notes[0][:-1]}, for which entities of one type that touch are one."]
+            notes = [f"{notes[0][:-1]}, in which touching entities of one type count as one."]
     elif all(tag.lstrip("-").isdigit() for tag in counts):
-        notes = [f"The tags of {where} are numbers. If they stand for B-, I- and O, write those: entities count then."]
+        notes = [
+            f"The tags of {where} are numbers. If they mean B-, I- and O, write those, so that entities are scored."
+        ]
     else:
-        notes = [f"The tags of {where} name no entities (B-, I-, O), so each word counts for itself: {metric.name}."]
+        notes = [
+            f"The tags of {where} do not mark entities (B-, I-, O), so words are scored separately: {metric.name}."
+        ]
     if alone := sorted(tag for tag, count in counts.items() if count == 1):
         listed = ", ".join(map(shown, alone[:5])) + (", ..." if len(alone) > 5 else "")
-        notes.append(f"Tags that only one training sentence has, too few to learn them from: {listed}.")
+        notes.append(f"Tags of a single training sentence, too few to learn from: {listed}.")
     return notes
 
 
@@ -337,7 +341,7 @@ def standard_labels(
         tags = {*spelling.values()}
     letters = {tag[0] for tag in tags if tag != OUTSIDE}
     if scheme_of(tags) is not None and letters & {"E", "L"} and not letters & {"B", "S", "U"}:
-        notes.append(f"{where}: tags that mark the end of an entity and not its beginning (IOE) are read as BIO.")
+        notes.append(f"{where}: tags of scheme IOE, which mark the end of an entity, are read as BIO.")
         plain = [[converted(_tags(label), "BIO") for label in sentences] for sentences in plain]
     return plain, notes
 
@@ -367,8 +371,8 @@ def check_tags(source: Source, sentences: Sequence[tuple[str, Label]], fields: F
     usual = max((tag for tag in counts if tag not in (odd, OUTSIDE)), key=lambda tag: (counts[tag], tag))
     raise ValueError(
         f"{place}: the tag {shown(odd)} ({counts[odd]:,} words) does not fit the others, such as {shown(usual)} "
-        f"({counts[usual]:,} words) and O. Correct it, or state {option('metric', 'word_accuracy')}: tags then name no "
-        f"entities"
+        f"({counts[usual]:,} words) and O. Correct it, or add {option('metric', 'word_accuracy')} if tags do not "
+        "mark entities"
     )
 
 
@@ -426,16 +430,18 @@ def _fields(line: str) -> list[str]:
 def _check_first(where: str, line: str, fields: Sequence[str], tag: int) -> None:
     """Raise ValueError if the first line does not hold a word and its tag."""
     way_out = (
-        f"With {option('kind', 'tokens')} a line holds a word and its tag, with a tab or space between them, and an "
+        f"With {option('kind', 'tokens')}, each line has a word and its tag, separated by a tab or space, and an "
         f"empty line ends a sentence. Correct the file, give a .jsonl file with {option('text')} and "
-        f"{option('label')}, or state another kind"
+        f"{option('label')}, or choose another kind"
     )
     if len(fields) < 2:
-        raise ValueError(f"{where}: one field, {shown(line)}, where a word and its tag are needed. {way_out}")
+        raise ValueError(f"{where}: one field, {shown(line)}, but a word and its tag are needed. {way_out}")
     if fields[0].strip().lower() in HEADERS[0] and fields[-1].strip().lower() in HEADERS[1]:
-        raise ValueError(f"{where}: {shown(line)} names columns, which a file of tagged words has none of. Remove it")
+        raise ValueError(
+            f"{where}: {shown(line)} is a header, but a file of tagged words has no header. Remove the line"
+        )
     if tag < len(fields) and " " in fields[tag].strip():
-        raise ValueError(f"{where}: the tag is {shown(fields[tag])}, which has a space in it. {way_out}")
+        raise ValueError(f"{where}: the tag is {shown(fields[tag])}, which contains a space. {way_out}")
 
 
 def _sentence(source: Source, number: int, lines: _Lines, document: str, places: Fields) -> Row | Rejected:
@@ -448,7 +454,7 @@ def _sentence(source: Source, number: int, lines: _Lines, document: str, places:
     for at, fields in lines:
         place = source.line_place(at)
         if len(fields) == 1:
-            return Rejected(place, f"the word {shown(fields[0])} has no tag; add it, or leave the sentence out")
+            return Rejected(place, f"the word {shown(fields[0])} has no tag; add it, or remove the sentence")
         if len(fields) != width:
             return Rejected(
                 place,
@@ -456,7 +462,7 @@ def _sentence(source: Source, number: int, lines: _Lines, document: str, places:
             )
         if max(places.word, places.tag) >= width:
             return Rejected(
-                place, f"{width} fields, and field {max(places.word, places.tag) + 1} is needed; correct it"
+                place, f"{width} fields, but field {max(places.word, places.tag) + 1} is needed; correct the line"
             )
         if reason := _unfit(fields[places.word], fields[places.tag]):
             return Rejected(place, reason)
@@ -469,12 +475,12 @@ def _listed(number: int, place: str, values: Any, roles: dict[str, str]) -> Row 
         column = roles[role]
         content = {"text": "words", "label": "tags"}[role]
         if column not in values:
-            return Rejected(place, f"no column {column!r}; it must hold the list of {content}")
+            return Rejected(place, f"no column {column!r}; it must contain the list of {content}")
         side = values[column]
         side = (list_in(side) if isinstance(side, str) else side) or side
         if not isinstance(side, list) or not side:
             return Rejected(
-                place, f"the {content} (column {column!r}) are {shown(side)}; make them a list with some in it"
+                place, f"the {content} (column {column!r}) are {shown(side)}; make them a list that is not empty"
             )
         sides.append(side)
     words, tags = sides
@@ -482,7 +488,7 @@ def _listed(number: int, place: str, values: Any, roles: dict[str, str]) -> Row 
         return Rejected(
             place,
             f"{len(words):,} words (column {roles['text']!r}), but {len(tags):,} tags (column {roles['label']!r}); "
-            f"give one tag a word",
+            "give one tag per word",
         )
     names = []
     for word, tag in zip(words, tags, strict=True):
@@ -497,7 +503,7 @@ def _listed(number: int, place: str, values: Any, roles: dict[str, str]) -> Row 
             return Rejected(place, f"the {role} (column {roles[role]!r}) is {shown(value)}; make it a string")
         others[role] = "" if value is None else str(value)
     if "id" in roles and not others["id"].strip():
-        return Rejected(place, f"the id (column {roles['id']!r}) is empty; fill it in or leave the row out")
+        return Rejected(place, f"the id (column {roles['id']!r}) is empty; fill it in or remove the row")
     return Row(number, place, text_of(words), tuple(names), None, others["group"], others["id"])
 
 
@@ -512,12 +518,12 @@ def _all_fit(words: Sequence[str], tags: Sequence[str]) -> bool:
 def _unfit(word: Any, tag: str) -> str:
     """Return why a word and its tag cannot be used; "" if they can."""
     if not isinstance(word, str):
-        return f"the word {shown(word)} is no string; write it as one"
+        return f"the word {shown(word)} is not a string; write it as one"
     if not word.strip():
-        return f"a word is empty: {shown(word)}, tag {shown(tag)}; take it out with its tag"
+        return f"a word is empty: {shown(word)}, tag {shown(tag)}; remove it with its tag"
     for unit, text in (("word", word), ("tag", tag)):
         if " " in text:
-            return f"the {unit} {shown(text)} holds a space, which separates words: make several words of it"
+            return f"the {unit} {shown(text)} contains a space, which separates words: split it into several words"
         if reason := unsound(text):
-            return f"the {unit} {reason}; correct it or leave the sentence out"
-    return "" if tag.strip() else f"the word {shown(word)} has an empty tag; fill it in, or leave the sentence out"
+            return f"the {unit} {reason}; correct it or remove the sentence"
+    return "" if tag.strip() else f"the word {shown(word)} has an empty tag; fill it in, or remove the sentence"

@@ -54,7 +54,7 @@ def live_page(
     try:
         yield page.watch
     except BaseException as error:
-        page.end(f"The run has stopped: {type(error).__name__}. Finished work is kept; the same command continues.")
+        page.end(f"The run has stopped: {type(error).__name__}. Finished work is kept. Repeat the command to continue.")
         raise
     page.end("All jobs are done. The page of the results follows.")
 
@@ -207,7 +207,7 @@ def progress_page(
         figures[SCORES] = [Drawing("Score on dev by step", _drawn(curves), wide=True)]
     tables = (
         _section("What runs now?", status.jobs_in("running"), "Jobs that run now, their progress and their time."),
-        _section("What failed, and why?", status.jobs_in("failed"), "The same command tries these jobs again."),
+        _section("What failed, and why?", status.jobs_in("failed"), "Repeat the command to retry these jobs."),
         _section("What is done?", [*reversed(status.jobs_in("done"))], "Finished jobs, the latest first.", "closed"),
         _section(
             "What is still to do?", status.jobs_in("waiting"), "Planned so far; a race plans more later.", "closed"

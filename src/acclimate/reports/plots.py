@@ -204,7 +204,7 @@ def heldout_losses(losses: Mapping[str, tuple[float, float]], kind: str) -> str:
     """
     with matplotlib.rc_context(STYLE):
         figure, axes = _figure(
-            HALF, 1.0 + 0.42 * len(losses), xlabel=f"loss on held-out {kind} text, nats a masked token"
+            HALF, 1.0 + 0.42 * len(losses), xlabel=f"loss on held-out {kind} text, nats per masked token"
         )
         for place, (before, after) in enumerate(losses.values()):
             axes.plot([before, after], [place, place], color=MUTED, linewidth=1.4)

@@ -16,14 +16,14 @@ UNADAPTED = (FROZEN, COMBINED)  # contestants that read the untouched encoder as
 ALONE = "model"  # its name in print where it runs alone, as in evaluate, where it may be an adapted model
 HEADING = "general loss"
 MEANING = (
-    "masked language modelling on general text that no model here was trained on, nats a masked sub-word, the same "
-    "masks for all; in brackets how much higher than before adapting: what was forgotten."
+    "masked language modelling on general text that no model was trained on, nats per masked sub-word, with the "
+    "same masks for all models; in brackets the increase by adapting, which is forgetting."
 )
 
 DOMAIN_HEADING = "domain loss"
 DOMAIN_MEANING = (
-    "masked language modelling on text of the domain that no model here adapted on, nats a masked sub-word, the same "
-    "masks for all; in brackets the difference from before adapting."
+    "masked language modelling on domain text that no model adapted on, nats per masked sub-word, with the same "
+    "masks for all models; in brackets the difference from before adapting."
 )
 BeforeAndAfter = Mapping[str, tuple[float, float]]  # contestant -> loss before and after adapting
 

@@ -91,7 +91,7 @@ def text_obstacle(config: PreTrainedConfig, task: Prepared) -> str:
     if (between := sequence_layer_of(config)) != "linear":
         what = {
             "bilstm": "it reads an LSTM over the encoder's states",
-            "mlp": "a dense layer and tanh stand before its last layer",
+            "mlp": "it has a dense layer and tanh before its last layer",
         }
         return f"{what[between]} (finetune.sequence_layer = {between})"
     if (layer := layer_of(config)) != "linear":

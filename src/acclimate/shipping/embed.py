@@ -91,7 +91,9 @@ class Embedder:
         for step in self.steps:
             vectors_nD = step(vectors_nD)
         if not np.isfinite(vectors_nD).all():
-            raise ValueError(f"{self.encoder.name_or_path}: the vector of at least one text is NaN or infinite")
+            raise ValueError(
+                f"{self.encoder.name_or_path}: the vector of at least one text is NaN or infinite. Restore the weights"
+            )
         return vectors_nD
 
 
@@ -109,7 +111,7 @@ def load_embedder(model: str | PathLike[str], *, contestant: str = "", watch: Wa
     folder = Path(source)
     if (folder / BASELINE_FILE).is_file():
         raise ValueError(
-            f"{source} is a model without an encoder, so it has no vectors. Name a contestant that has one with "
+            f"{source} is a model without an encoder, so it has no vectors. Name a contestant with an encoder by "
             f"{option('contestant')}"
         )
     if (folder / COMBINED_FILE).is_file():
@@ -138,7 +140,7 @@ def load_embedder(model: str | PathLike[str], *, contestant: str = "", watch: Wa
         elif kind == "Normalize":
             steps.append(_normalised)
         else:
-            raise ValueError(f"{modules.root / MODULES}: {module['type']} is not known here. {WAY_OUT}")
+            raise ValueError(f"{modules.root / MODULES}: {module['type']} is not supported. {WAY_OUT}")
     return Embedder(
         encoder,
         tokenizer,
@@ -158,9 +160,9 @@ def _read_out(place: Path, prompt: str) -> probe.ReadOut:
     modes = [name.removeprefix("pooling_mode_") for name, value in pooling.items() if value is True]
     modes = [mode for mode in modes if f"pooling_mode_{mode}" in pooling] or [pooling.get("pooling_mode", "")]
     if len(modes) != 1 or modes[0] not in _POOLINGS:
-        raise ValueError(f"{path}: pooling {' and '.join(map(str, modes))} is not known here. {WAY_OUT}")
+        raise ValueError(f"{path}: pooling {' and '.join(map(str, modes))} is not supported. {WAY_OUT}")
     if prompt and pooling.get("include_prompt") is False:
-        raise ValueError(f"{path}: include_prompt is false, which is not known here. {WAY_OUT}")
+        raise ValueError(f"{path}: include_prompt is false, which is not supported. {WAY_OUT}")
     return _POOLINGS[modes[0]]
 
 
@@ -168,7 +170,7 @@ def _linear_layer(place: Path) -> Step:
     settings, weights = files.read_object(place / "config.json"), load_file(place / WEIGHTS)
     name = str(settings.get("activation_function", "")).rpartition(".")[2]
     if name not in _ACTIVATIONS:
-        raise ValueError(f"{place / 'config.json'}: activation_function {name!r} is not known here. {WAY_OUT}")
+        raise ValueError(f"{place / 'config.json'}: activation_function {name!r} is not supported. {WAY_OUT}")
     weight, bias = weights["linear.weight"], weights.get("linear.bias", np.float32(0))
     return lambda vectors_nD: _ACTIVATIONS[name](vectors_nD @ weight.T + bias)
 

@@ -61,7 +61,7 @@ def push(
             repo_id=repo.repo_id, folder_path=directory, revision=revision, commit_message="Shipped by acclimate"
         )
     except HFValidationError as error:
-        raise ValueError(f"'{repository}' is no name of a model on the hub (owner/name): {error}") from error
+        raise ValueError(f"'{repository}' is not the name of a model on the hub (owner/name): {error}") from error
     except failures() as error:
         raise ValueError(f"{directory} was not uploaded to {repository}: {_reason(error)}") from error
     return Upload(str(repo), listed)
@@ -70,21 +70,21 @@ def push(
 def check_repository(repository: str) -> None:
     """Raises ValueError if this is no hub id."""
     if not HUB_ID.fullmatch(repository):
-        raise ValueError(f"'{repository}' is no name of a model on the hub. Write it as owner/name")
+        raise ValueError(f"'{repository}' is not the name of a model on the hub. Write it as owner/name")
 
 
 def check_shipment(directory: Path) -> None:
     """Raises ValueError if the directory is no whole shipment, or holds other files or links. The card may differ."""
     if not (directory / MARK).exists():
-        raise ValueError(f"{directory} is no shipment. Write one with: acclimate ship RUN --to {directory}")
+        raise ValueError(f"{directory} is not a shipment. Write one with: acclimate ship RUN --to {directory}")
     files.check_manifest(directory, edited=(CARD,))
     listed = {files.MANIFEST, *files.read_json(directory / files.MANIFEST)}
     for file in sorted(directory.rglob("*")):
         name = str(file.relative_to(directory))
         if file.is_symlink():
-            raise ValueError(f"{directory}: {name} is a link. Put the file itself in its place")
+            raise ValueError(f"{directory}: {name} is a link. Replace it with the file itself")
         if not file.is_dir() and name not in listed:
-            raise ValueError(f"{directory}: {name} is no file of the shipment. Move it away; nothing was uploaded")
+            raise ValueError(f"{directory}: {name} is not a file of the shipment. Move it away. Nothing was uploaded")
 
 
 def _reason(error: Exception) -> str:
@@ -95,7 +95,7 @@ def _reason(error: Exception) -> str:
         return "HF_HUB_OFFLINE is set. Unset it to upload"
     status = status_of(error)
     if isinstance(error, LocalTokenNotFoundError) or status in (401, 403):
-        return "the hub knows no token of yours that may write there. Run `hf auth login`, or set HF_TOKEN"
+        return "you have no token that may write to that repository. Run `hf auth login`, or set HF_TOKEN"
     message = " ".join(str(error).split())[:200]
     if status is not None:
         return f"the hub answered {status}: {message}"

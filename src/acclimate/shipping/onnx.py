@@ -168,9 +168,9 @@ def _check(shipped: Loaded, batches: Sequence[dict[str, np.ndarray]], exported: 
     most = rounding(expected)
     if not off <= most:  # true for NaN too
         raise ValueError(
-            f"as ONNX, {type(shipped.model).__name__} gives other results than in PyTorch (logits differ by "
-            f"{off:.2g}, rounding accounts for {most:.2g}): PyTorch's exporter does not support this family. Ship "
-            f"without {option('onnx')}"
+            f"the ONNX copy of {type(shipped.model).__name__} differs from PyTorch (by {off:.2g} in logits, "
+            f"rounding explains {most:.2g}): PyTorch's exporter does not support this family. Ship without "
+            f"{option('onnx')}"
         )
 
 

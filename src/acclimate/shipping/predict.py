@@ -207,7 +207,7 @@ class BaselinePredictor:
             ]
         outputs_nC = self.model.outputs(examples)
         if np.isnan(outputs_nC).any():
-            raise ValueError("the baseline's outputs are NaN for a text. Copy the folder again, or race again")
+            raise ValueError("the baseline's outputs are NaN for a text. Copy the folder again, or repeat the race")
         return _with_probabilities(self.model.linear.decoded(outputs_nC), outputs_nC, self.model)
 
 
@@ -240,7 +240,7 @@ class CombinedPredictor:
         states_nD = terms_and_states.read_states(self.model, self.encoder, self.tokenizer, rows, watch=watch)
         outputs_nC = self.model.outputs(rows, states_nD)[: len(examples)]
         if np.isnan(outputs_nC).any():
-            raise ValueError("the model's outputs are NaN for a text. Copy the folder again, or race again")
+            raise ValueError("the model's outputs are NaN for a text. Copy the folder again, or repeat the race")
         return _with_probabilities(self.model.linear.decoded(outputs_nC), outputs_nC, self.model)
 
 
@@ -303,7 +303,7 @@ def load_predictor(
     asking = asking_of(source, own_columns=own_columns)
     linear = [name for name in (BASELINE_FILE, COMBINED_FILE) if (Path(source) / name).is_file()]
     if linear:
-        files.check_manifest(Path(source), edited=(CARD,), way_out="Copy the folder again, or race again")
+        files.check_manifest(Path(source), edited=(CARD,), way_out="Copy the folder again, or repeat the race")
     if COMBINED_FILE in linear:
         return CombinedPredictor(*terms_and_states.read_with_encoder(Path(source)), asking)
     if linear:
@@ -393,7 +393,7 @@ def predict_file(
         read = partial(read_texts, opened, asking, predictor.kind, keep=keep, mentions=predictor.reads_mentions)
         if not skip_bad:
             switch = "skip_bad=True" if is_python() else option("skip_bad")
-            for _ in _usable(read(), skipped=None, way_out=f". To leave out such rows: {switch}"):
+            for _ in _usable(read(), skipped=None, way_out=f". To skip such rows: {switch}"):
                 pass
         skipped = Skipped()
 

@@ -119,7 +119,7 @@ def ship(
     if onnx and (obstacle := check.text_obstacle(configuration_of(source), task)):
         alternative = ", or race with finetune.pooling=mean" if "pooling = pair" in obstacle else ""
         raise ValueError(
-            f"ONNX needs a model that reads tokens alone, but {obstacle}. Ship without {option('onnx')}{alternative}"
+            f"ONNX needs a model that reads only tokens, but {obstacle}. Ship without {option('onnx')}{alternative}"
         )
     examples = _texts_scored(run, task, score)
     watch(Progress("ship", 0, 0, "texts", {"note": f"{score.contestant}, from {source}"}))
@@ -170,22 +170,25 @@ def _ship_linear(
     recorded, combined = path_of(run, RACE), (source / COMBINED_FILE).exists()
     if not recorded.exists():
         raise ValueError(
-            f"{run} holds no finished race with a baseline. Give the {option('out')} of one, or its {FITTED}/"
+            f"{run} contains no finished race with a baseline. Give the {option('out')} of such a race, or its "
+            f"{FITTED}/"
         )
     files.check_manifest(source)
     outcome, about = read_outcome(recorded), files.read_object(source / RECORD, names=("contestant", "dev"))
     name = about["contestant"]
     if onnx:
-        need = "a model of transformers, and {} is none" if combined else "an encoder, and {} has none"
+        need = "a model of transformers, but {} is not one" if combined else "an encoder, but {} has none"
         raise ValueError(f"{option('onnx')} needs {need.format(name)}. Ship without it")
     if outcome.folds:
         raise ValueError(
-            f"{run}: this race scored by cross-validation, so no test predictions of {source} exist to check it "
-            f"against. `acclimate predict {source}` takes it as it is. Or race without {option('folds')}"
+            f"{run}: the race used cross-validation, so {source} has no test predictions to be checked against. Use "
+            f"`acclimate predict {source}` without shipping, or race without {option('folds')}"
         )
     score = next((score for score in outcome.scores if score.contestant == name), None)
     if score is None:
-        raise ValueError(f"{run}: {name} has no score on test, so nothing can be checked. Run the same race again")
+        raise ValueError(
+            f"{run}: {name} has no test score, so its predictions cannot be checked. Run the same race again"
+        )
     task = open_prepared(run / "data")
     examples = _texts_scored(run, task, score)
     _require_free(to)
@@ -219,7 +222,7 @@ def _texts_scored(run: Path, task: Prepared, score: Score) -> Sequence[Example]:
     """Return the test texts. Raises ValueError if they are not those that were scored."""
     examples = task.examples("test")
     if tuple(example.id for example in examples) != score.ids:
-        raise ValueError(f"{run / 'data'}: the test texts are not those that were scored. Run the race again to go on")
+        raise ValueError(f"{run / 'data'}: the test texts have changed since they were scored. Run the race again")
     return examples
 
 
@@ -230,17 +233,17 @@ def _finished(run: Path, source: Path) -> tuple[Score, Prepared]:
     record_file, outcome_file = source / RECORD, path_of(run, RACE)
     outcome = read_outcome(outcome_file) if outcome_file.exists() else None
     if outcome is not None and outcome.unused and not record_file.exists():
-        raise ValueError(f"{run}: {outcome.unused}, so there is no model to ship. Its page says what to try")
+        raise ValueError(f"{run}: {outcome.unused}, so there is no model to ship. See its page for advice")
     if outcome is not None and outcome.folds:
         raise ValueError(
-            f"{run}: this race scored by cross-validation, so no test predictions of {source} exist to check it "
-            f"against. Load it with transformers as it is, or race without {option('folds')}"
+            f"{run}: the race used cross-validation, so {source} has no test predictions to be checked against. "
+            f"Load it with transformers without shipping, or race without {option('folds')}"
         )
     for needed in (outcome_file, record_file):
         if not needed.exists():
             raise ValueError(
-                f"{run} holds no finished race: it has no {needed.relative_to(run)}. Run the same race again to go on "
-                "with it"
+                f"{run} contains no finished race: it has no {needed.relative_to(run)}. Run the same race again to "
+                "continue it"
             )
     assert outcome is not None
     files.check_manifest(source)
@@ -250,8 +253,8 @@ def _finished(run: Path, source: Path) -> tuple[Score, Prepared]:
             break
     else:
         raise ValueError(
-            f"{source} has {record['contestant']}, seed {record['seed']}, and {outcome_file.name} does not. "
-            "Repeat the command of the race: it writes both again"
+            f"{source} has {record['contestant']}, seed {record['seed']}, but {outcome_file.name} does not. Repeat "
+            "the command of the race to write both again"
         )
     task = open_prepared(run / "data")
     return score, task
@@ -261,7 +264,7 @@ def _check_words(license: str, language: Sequence[str]) -> None:
     """Raises ValueError for a licence or a language that the hub would not know by its form."""
     if license and not re.fullmatch(r"[a-z0-9][a-z0-9.+-]*", license):
         raise ValueError(
-            f"{option('license', license)}: write it as the hub does, such as apache-2.0, mit or cc-by-4.0"
+            f"{option('license', license)}: use the identifier of the hub, such as apache-2.0, mit or cc-by-4.0"
         )
     for code in language:
         if not re.fullmatch(r"[a-z]{2,3}(-[A-Za-z0-9]+)*|multilingual", code):
@@ -280,9 +283,9 @@ def _require_free(to: Path) -> None:
     present = {str(file.relative_to(to)) for file in to.rglob("*") if not file.is_dir()}
     if not present:
         return
-    way_out = f"Move that away, or give {target} another directory"
+    way_out = f"Move it away, or give {target} another directory"
     if not {MARK, files.MANIFEST} <= present:
-        raise ValueError(f"{to} exists and is no former shipment. {way_out}")
+        raise ValueError(f"{to} exists and is not a former shipment. {way_out}")
     listed = files.read_object(to / files.MANIFEST, way_out=way_out)
     added = sorted(present - {files.MANIFEST, *listed})
     changed = [name for name in sorted(present & listed.keys()) if files.sha256_of(to / name) != listed[name]]
@@ -360,8 +363,8 @@ def _refuse(wrong: Sequence[int], score: Score, predicted: Sequence[Label]) -> N
     if wrong:
         first = wrong[0]
         raise ValueError(
-            f"the model as shipped predicts something else than what was scored for {len(wrong):,} of the "
+            f"the shipped model's predictions differ from the scored ones for {len(wrong):,} of the "
             f"{len(score.ids):,} test texts; the first is {score.ids[first]}: {predicted[first]!r}, scored "
-            f"{score.predicted[first]!r}. Nothing was written. Were transformers or the files of the run changed since "
-            "the race? race.outcome.json has the versions of the race: ship with those, or run the race again"
+            f"{score.predicted[first]!r}. Nothing was written. Perhaps transformers or the files of the run have "
+            "changed since the race. Ship with the versions in race.outcome.json, or run the race again"
         )

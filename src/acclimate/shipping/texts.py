@@ -159,13 +159,13 @@ def checkpoint_in(model: str | PathLike[str], contestant: str = "", *, watch: Wa
             return str(place)
     if (where / f"race{OUTCOME}").exists():
         if reason := unused_reason(where):
-            raise ValueError(f"{where}: {reason}, so there is no model to predict with. Its page says what to try")
-        raise ValueError(f"{where}: its {USE}/ is gone. Repeat the command of the race: it writes {USE}/ again")
+            raise ValueError(f"{where}: {reason}, so there is no model to predict with. See its page for advice")
+        raise ValueError(f"{where}: its {USE}/ is missing. Repeat the command of the race to write {USE}/ again")
     if (where / "data").is_dir():
-        raise ValueError(f"{where} holds no finished race. Run the same race again to go on with it")
+        raise ValueError(f"{where} contains no finished race. Run the same race again to continue it")
     raise ValueError(
-        f"{where}: holds no fine-tuned model. Give a shipped folder, the {option('out')} of a race, a checkpoint or a "
-        f"hub id"
+        f"{where}: contains no fine-tuned model. Give a shipped folder, the {option('out')} of a race, a checkpoint "
+        "or a hub id"
     )
 
 
@@ -180,7 +180,8 @@ def contestant_directory(run: Path, contestant: str) -> Path:
     """Return the directory in which a race handed over this contestant's model. Raises ValueError if there is none."""
     if not (run / f"race{OUTCOME}").exists():
         raise ValueError(
-            f"{option('contestant', contestant)}: {run} holds no finished race. Give the {option('out')} of one"
+            f"{option('contestant', contestant)}: {run} contains no finished race. Give the {option('out')} of "
+            "a finished race"
         )
     directories: dict[str, Path] = {}
     for place in (USE, ENCODER, FITTED):
@@ -190,7 +191,7 @@ def contestant_directory(run: Path, contestant: str) -> Path:
     if contestant not in directories:
         names = ", ".join(directories) or "no contestant"
         raise ValueError(
-            f"{option('contestant', contestant)}: {run} has no model of {contestant}. It has models of: {names}"
+            f"{option('contestant', contestant)}: {run} has no model of {contestant}. Choose one of: {names}"
         )
     return directories[contestant]
 
@@ -221,7 +222,7 @@ def asking_of(checkpoint: str, *, own_columns: bool = False) -> Asking:
         raise files.DamagedError(f"{record} is damaged: its task has no {', '.join(needed)}. {way_out}")
     labels = task["labels"]
     if isinstance(labels, list) and len(set(map(str, labels))) < len(labels):
-        raise files.DamagedError(f"{record} is damaged: its task has a label twice. {way_out}")
+        raise files.DamagedError(f"{record} is damaged: a label of its task appears twice. {way_out}")
     columns = ("text", "pair") if task["kind"] != "span" else ()  # questions in SQuAD's form have none
     names = (*needed, *columns, "id", "separator")
     recorded = {name: task[name] for name in names if task.get(name) is not None}
@@ -252,10 +253,10 @@ def _from_hub(hub_id: str, *, own_columns: bool) -> Path | None:
         if own_columns or not isinstance(hub.try_to_load_from_cache(hub_id, RECORD), str | None):  # the hub has none
             return None
         raise ValueError(
-            f"{hub_id}: there is no such folder here{nearest_folder(Path(hub_id))}. As a model of the hub: its "
-            f"{RECORD}, which says whether a row has one text or two, is not in the cache, and the hub cannot be "
-            f"reached. Correct the path, connect to the hub once, or state {option('text')} (and {option('pair')}, if "
-            f"rows have two texts)"
+            f"{hub_id}: there is no such folder here{nearest_folder(Path(hub_id))}. If it is a model of the hub: "
+            f"the hub cannot be reached, and its {RECORD} is not in the cache, so acclimate does not know if a row "
+            f"has one text or two. Correct the path, connect to the hub once, or add {option('text')} (and "
+            f"{option('pair')}, if rows have two texts)"
         ) from error
     except errors.EntryNotFoundError:
         return None
@@ -270,7 +271,7 @@ def open_input(file: Path | str, asking: Asking, form: str = "", stdin: IO[bytes
     Raises ValueError if `form` is not known, if the file cannot be read, and if standard input is no table.
     """
     if form and form not in FORMS:
-        raise ValueError(f"{option('format', form)}: known are {', '.join(FORMS)}")
+        raise ValueError(f"{option('format', form)}: choose one of {', '.join(FORMS)}")
     if str(file) != STDIN:
         source = open_source(Path(file))
         yield replace(source, ending=FORMS[form]) if form else source
@@ -301,10 +302,14 @@ def _ending_of(source: Source, asking: Asking) -> str:
         return ".jsonl"
     if line.strip('"') == roles["text"]:  # a table with one column
         return ".csv"
-    plain = "conll for a word a line, txt for a sentence a line" if asking.kind == "tokens" else "txt for a text a line"
+    plain = (
+        "conll for one word per line, txt for one sentence per line"
+        if asking.kind == "tokens"
+        else "txt for a text a line"
+    )
     raise ValueError(
         f"standard input begins with {shown(line)}, which is neither JSON nor a header with the column "
-        f"{roles['text']!r}. State {option('format')} ({plain}), or name the column with {option('text')}"
+        f"{roles['text']!r}. Add {option('format')} ({plain}), or name the column with {option('text')}"
     )
 
 
@@ -336,8 +341,8 @@ def read_texts(
     shape = _shape(source, asking)
     if keep and shape in ("questions", "words", "lines"):
         raise ValueError(
-            f"{option('keep', keep[0])}: {source.name} has no columns. Leave {option('keep')} out, or give a file with "
-            f"columns"
+            f"{option('keep', keep[0])}: {source.name} has no columns. Remove {option('keep')}, or give a file with "
+            "columns"
         )
     if shape == "questions":
         for row in question_rows(source.path, answers_of=lambda question: (), way_out="Correct the file"):
@@ -350,7 +355,7 @@ def read_texts(
     elif shape == "lines":
         if "pair" in asking.roles():
             raise ValueError(
-                f"{source.name}: this model reads two texts a row, where a .txt file has one a line. Give a .csv, "
+                f"{source.name}: this model reads two texts per row, but a .txt file has one per line. Give a .csv, "
                 f".tsv, .jsonl or .parquet file with the columns {' and '.join(map(repr, asking.roles().values()))}"
             )
         yield from _lines(source, kind)
@@ -359,8 +364,8 @@ def read_texts(
     else:
         more = {"span": ", .json in SQuAD's form", "tokens": f", {', '.join(WORD_LINES)}"}.get(kind, "")
         raise ValueError(
-            f"{source.name}: the ending does not tell a known format; known are {', '.join(TABLES)}, .txt{more}. "
-            f"Rename the file, or state {option('format')} ({', '.join(FORMS)})"
+            f"{source.name}: the ending is not a known format. Supported are {', '.join(TABLES)}, .txt{more}. "
+            f"Rename the file, or add {option('format')} ({', '.join(FORMS)})"
         )
 
 
@@ -375,8 +380,8 @@ def texts_of_rows(
     roles = replace(asking, kind=kind).roles()
     if isinstance(rows, Mapping):
         raise ValueError(
-            f"these are no rows, but a mapping with {', '.join(map(repr, [*rows][:5]))}. Give a list with a mapping "
-            f"for each row, such as [{{{roles['text']!r}: ...}}]; of several splits, give one"
+            f"these are not rows but a mapping with {', '.join(map(repr, [*rows][:5]))}. Give a list with a mapping "
+            f"for each row, such as [{{{roles['text']!r}: ...}}]; if it has several splits, give one of them"
         )
     for number, row in enumerate(rows, 1):
         place = f"row {number}"
@@ -412,7 +417,7 @@ def _rows(source: Source, asking: Asking, kind: Kind, keep: Sequence[str], menti
     except ColumnError as error:
         role = next((role for role, column in roles.items() if column == error.column), "")
         if mentions and error.column == SPANS:
-            way = f"this model reads a relation at its two mentions: {SPANS!r} holds [[begin, end], [begin, end]]"
+            way = f"this model reads a relation at its two mentions: {SPANS!r} must be [[begin, end], [begin, end]]"
             raise ColumnError(f"{error}; {way}") from None
         cause = ColumnError(error.what, error.column, option_of(role) if role else "")
         raise ColumnError(f"{cause}{asking.told_by_race(role)}") from None
@@ -466,7 +471,7 @@ def _text(
     if isinstance(row, Rejected):
         return row
     if kind == "span" and not row.pair:
-        return Rejected(place, f"the question (column {roles['pair']!r}) is empty; fill it in or leave the row out")
+        return Rejected(place, f"the question (column {roles['pair']!r}) is empty; fill it in or remove the row")
     spans: tuple[tuple[int, int], ...] = ()
     if mentions:
         spans, reason = _mentions(cells.get(SPANS), row.text)
@@ -483,11 +488,11 @@ def _words(value: Any, column: str) -> tuple[str, str]:
     if not isinstance(value, list) or not value:
         return (
             "",
-            f"the words (column {column!r}) are {shown(value)}; give a list of words, or words with spaces between",
+            f"the words (column {column!r}) are {shown(value)}; give a list of words, or words separated by spaces",
         )
     for word in value:
         if not isinstance(word, str) or not word.strip():
-            return "", f"the word {shown(word)} (column {column!r}) is no text; correct it or take it out"
+            return "", f"the word {shown(word)} (column {column!r}) is not text; correct or remove it"
         if " " in word or fault_of(word):
             why = "holds a space, which separates words" if " " in word else fault_of(word)
             return "", f"the word {shown(word)} (column {column!r}) {why}; correct it"
@@ -536,9 +541,9 @@ def _word_lines(source: Source, asking: Asking) -> Iterator[Text | Rejected]:
             tagged = places.counted or len(fields) == 1 or TAG.match(fields[-1]) or fields[-1] in asking.labels
             if source.ending == ".txt" and not tagged:
                 raise ValueError(
-                    f"{source.name}:{at}: a line of such a file has a word, and after it a tag if there is one; this "
-                    f"one is {shown(line)}. For a sentence a line state {option('format', 'txt')}, or give lists of "
-                    f"words"
+                    f"{source.name}:{at}: each line must be a word, optionally followed by its tag; this one is "
+                    f"{shown(line)}. For one sentence per line, add {option('format', 'txt')}, or give lists of "
+                    "words"
                 )
             began = began if words else at
             words.append(fields[places.word].strip())

@@ -108,8 +108,7 @@ def _refusal(directory: Path, obstacle: str) -> Way:
         except (ValueError, OSError):
             continue
         raise ValueError(
-            f"AutoModel{name} of transformers loads the shipment, but it must refuse it, because {obstacle}. Nothing "
-            "was written"
+            f"AutoModel{name} of transformers loads the shipment, but must not, because {obstacle}. Nothing was written"
         )
     return Way(PIPELINE, False, f"refused, because {obstacle}")
 

@@ -77,20 +77,22 @@ def check_out(out: str | Path, source: str | Path, keep: Sequence[str] = ()) -> 
     path = Path(out)
     if "id" in keep:
         raise ValueError(
-            f"{option('keep', 'id')}: state {option('id', 'id')} instead. Each row of the output then begins with it"
+            f"{option('keep', 'id')}: use {option('id', 'id')} instead, which puts the id first in each row of "
+            "the output"
         )
     if twice := [column for column, count in Counter(keep).items() if count > 1]:
-        raise ValueError(f"{option('keep', twice[0])} is stated twice. State it once")
+        raise ValueError(f"{option('keep', twice[0])} appears twice. Give it once")
     if duplicates := sorted({*keep} & MADE):
         raise ValueError(
-            f"{option('keep', duplicates[0])}: the output has a column of that name. Rename it in the input"
+            f"{option('keep', duplicates[0])}: the output also has a column of that name. Rename it in the input"
         )
     if str(out) == STDOUT:
         return
     check_path(out, source, (*ENDINGS, STDOUT))
     if path.suffix == TAGGED and keep:
         raise ValueError(
-            f"{option('keep', keep[0])}: {TAGGED} has words and tags alone. Take another ending, or leave it out"
+            f"{option('keep', keep[0])}: a {TAGGED} file has only words and tags. Use another ending, or remove "
+            "the option"
         )
 
 
@@ -101,23 +103,27 @@ def check_path(out: str | Path, source: str | Path, endings: Sequence[str], *, n
     """
     path = Path(out)
     if path.suffix not in endings:
-        raise ValueError(f"{option(name, named(path))}: the ending names no known format: {', '.join(endings)}")
+        raise ValueError(
+            f"{option(name, named(path))}: the ending is not a known format. Use one of {', '.join(endings)}"
+        )
     if path.is_dir():
         raise ValueError(f"{option(name, named(path))} is a folder. Name a file in it")
     if not path.parent.is_dir():
-        raise ValueError(f"{option(name, named(path))}: there is no folder {named(path.parent)}. Make it first")
+        raise ValueError(f"{option(name, named(path))}: there is no folder {named(path.parent)}. Create it first")
     if path.exists() and Path(source).exists() and path.samefile(source):
-        raise ValueError(f"{option(name, named(path))} is the input itself. Name another file")
+        raise ValueError(f"{option(name, named(path))} is the input file. Name another file")
 
 
 def check_columns(out: str | Path, kind: Kind, labels: Sequence[str], keep: Sequence[str]) -> None:
     """Raises ValueError for a kept column with the name of a label's probability, and for CoNLL without tags."""
     if Path(out).suffix == TAGGED and kind != "tokens":
         others = ", ".join(ending for ending in ENDINGS if ending != TAGGED)
-        raise ValueError(f"{option('out', named(Path(out)))}: {TAGGED} is for tags of words. Take one of {others}")
+        raise ValueError(
+            f"{option('out', named(Path(out)))}: {TAGGED} is a format for tagged words. Use one of {others}"
+        )
     if duplicates := sorted({*keep} & {*_columns(kind, labels, "row", ())}):
         raise ValueError(
-            f"{option('keep', duplicates[0])}: the output has a column of that name. Rename it in the input"
+            f"{option('keep', duplicates[0])}: the output also has a column of that name. Rename it in the input"
         )
 
 

@@ -179,10 +179,11 @@ def layout(adaptations: Sequence[int], seeds: Sequence[int]) -> RunLayout:
     if numbers not in ({1}, {several}):
         runs = ", ".join(f"{adaptation}/{seed}" for adaptation, seed in zip(adaptations, seeds, strict=True))
         raise ValueError(
-            f"runs with adaptation/seed {runs}: fine-tune each with the same seeds, or each with other seeds."
+            f"runs with adaptation/seed {runs}: fine-tune every adaptation with the same seeds, or each with "
+            "different ones."
         )
     if len(of_a_seed) == 1:
-        raise ValueError(f"{several} adaptations have the seed {seeds[0]} only; fine-tune with two seeds or more.")
+        raise ValueError(f"{several} adaptations have only the seed {seeds[0]}. Fine-tune with at least two seeds.")
     places = [{value: place for place, value in enumerate(sorted(set(values)))} for values in (adaptations, seeds)]
     return RunLayout(
         tuple(places[0][adaptation] for adaptation in adaptations),

@@ -128,6 +128,6 @@ def components_of_rows(shares_Rn: Values, *, folds: int) -> Components:
 
 def _check(repeats: int, rows: int, folds: int) -> None:
     if repeats < 1:
-        raise ValueError("no repeat of the cross-validation: give the predictions of one at least")
+        raise ValueError("no repeat of the cross-validation. Give the predictions of at least one")
     if not 2 <= folds <= rows:
-        raise ValueError(f"folds={folds}: take from 2 to {rows}, the number of rows")
+        raise ValueError(f"folds={folds}: choose 2 to {rows}, the number of rows")

@@ -178,7 +178,7 @@ def _wholly_shared(components: Sequence[Components], weights: Sequence[float]) -
 
 
 def _check(weights: Sequence[float]) -> None:
-    assert abs(sum(weights) - 1) < 1e-9, f"weights of a mean sum to 1, not to {sum(weights)}"
+    assert abs(sum(weights) - 1) < 1e-9, f"the weights of a mean must sum to 1, not {sum(weights)}"
 
 
 def _mean_share_1n(score: Resampled) -> Values:

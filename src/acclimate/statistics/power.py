@@ -87,7 +87,7 @@ class PowerDesign:
         items, seeds = items or self.items, seeds or self.seeds
         for name, number in (("items", items), ("seeds", seeds)):
             if number < 2:
-                raise ValueError(f"{name}={number}: there is no variance over fewer than two")
+                raise ValueError(f"{name}={number}: a variance needs at least two")
         residual = self.residual_variance / (items * seeds)
         parts = np.array([self.seed_variance / seeds + residual, self.item_variance / items, seeds - 1, residual])
         components = Components(parts[0:1], parts[1:2], parts[2:3], items, parts[3:4])
@@ -139,9 +139,11 @@ def guessed(
     shares = {"score": score, "disagreement": disagreement or 0.0, "steady": steady, "power": power}
     wrong = [f"{name}={value}" for name, value in shares.items() if not 0 <= value <= 1]
     if wrong:
-        raise ValueError(f"{', '.join(wrong)}: a share lies between 0 and 1; 80% is 0.8")
+        raise ValueError(f"{', '.join(wrong)}: a share is between 0 and 1, for example 0.8 for 80%")
     if comparisons < 1:
-        raise ValueError(f"comparisons={comparisons}: count the contestants other than the untouched model, 1 at least")
+        raise ValueError(
+            f"comparisons={comparisons}: must be at least 1, the number of contestants without the untouched model"
+        )
     one_item = score * (1 - score) if one_item is None else one_item
     among = one_item if disagreement is None else disagreement
     return PowerDesign(items, seeds, steady * among, (1 - steady) * among, 2 * seed_spread**2, comparisons, power)
@@ -176,7 +178,9 @@ def measured_in_race(comparisons: Sequence[Comparison], *, power: float = POWER)
     designs = [measured(comparison, comparisons=len(comparisons), power=power) for comparison in comparisons]
     sizes = {(design.items, design.seeds) for design in designs}
     if len(sizes) != 1:
-        raise ValueError(f"comparisons with (items, seeds) {sorted(sizes)}: give those of one race, one at least")
+        raise ValueError(
+            f"comparisons with (items, seeds) {sorted(sizes)}: give the comparisons of one race, at least one"
+        )
     return replace(
         designs[0],
         item_variance=float(np.mean([design.item_variance for design in designs])),
@@ -197,7 +201,7 @@ def variance_of_one_item(
     Raises ValueError for fewer than two items.
     """
     if len(gold) < 2:
-        raise ValueError(f"{len(gold)} label has no variance over items; give two or more")
+        raise ValueError(f"{len(gold)} label has no variance over items. Give at least two")
     low, high = 0.0, MOST_NOISE if kind == "score" else 1.0
     for _ in range(HALVINGS):
         middle = (low + high) / 2

@@ -45,7 +45,7 @@ MOST_SPREAD = 0.05  # standard deviation of a correlation over seeds; above it, 
 MOST_FLIPS = 16  # seeds, up to which the permutation test takes all sign flips
 EQUAL = 1e-12  # relative difference of two means that rounding alone can make
 NORMAL = 1e6  # degrees of freedom from which Student's t is computed as a normal variable
-ONE_ADAPTATION = "rests on one adaptation: another draw may give another difference"
+ONE_ADAPTATION = "depends on one adaptation: another adaptation may give another difference"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ def compare(scores: Sequence[Score], reference: Sequence[Score], metric: Metric)
     """
     scores, reference = _one_contestant(scores), _one_contestant(reference)
     if scores[0].contestant == reference[0].contestant:
-        raise ValueError(f"{scores[0].contestant!r} is compared with itself; pass the scores of two contestants.")
+        raise ValueError(f"{scores[0].contestant!r} is compared with itself. Pass the scores of two contestants.")
     draws = resample([*scores, *reference], metric)
     return compare_of(draws[scores[0].contestant], draws[reference[0].contestant])
 
@@ -283,8 +283,8 @@ def cautions(seeds: int, shares_Sn: Values, *, adaptations: int = 0, spread: flo
         )
     if adaptations == 2:
         reasons.append(
-            "2 adaptations of a contestant establish next to nothing: a difference has to be up to 12.7 standard "
-            "errors, with 3 adaptations 4.3. Use adapt_seeds=3 or more."
+            "2 adaptations of a contestant are too few: a difference must reach up to 12.7 standard errors, but "
+            "4.3 with 3 adaptations. Use adapt_seeds=3 or more."
         )
     return "\n".join(reasons)
 
@@ -303,5 +303,5 @@ def _t_test(ours_S: np.ndarray, theirs_S: np.ndarray, paired: bool) -> float | N
 def _one_contestant(scores: Sequence[Score]) -> Sequence[Score]:
     names = sorted({score.contestant for score in scores})
     if len(names) != 1:
-        raise ValueError(f"expected the scores of one contestant, got those of {names}; call once for each.")
+        raise ValueError(f"expected the scores of one contestant, but got those of {names}. Call it once for each.")
     return scores

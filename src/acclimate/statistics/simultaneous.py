@@ -131,8 +131,8 @@ def gains_of(
         runs = _runs(contestant, reference)
         if not folds and runs < FEWEST_SEEDS:
             raise ValueError(
-                f"{contestant.contestant!r} against {reference.contestant!r}: {runs} seeds. An answer needs at least "
-                f"{FEWEST_SEEDS}; show the scores of the runs, or run more."
+                f"{contestant.contestant!r} against {reference.contestant!r}: {runs} seeds. An answer needs at "
+                f"least {FEWEST_SEEDS}. Show the scores of the runs, or run more seeds."
             )
         components = (
             components_of_rows(contestant.shares_Sn - reference.shares_Sn, folds=folds)

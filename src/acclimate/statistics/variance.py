@@ -99,7 +99,7 @@ def resample(scores: Sequence[Score], metric: Metric) -> dict[str, Resampled]:
         adaptations = tuple(score.adaptation for score in rows if score.adaptation is not None)
         if adaptations and len(adaptations) < len(rows):
             raise ValueError(
-                f"{name!r}: {len(adaptations)} of its {len(rows)} runs name an adaptation; all or none must."
+                f"{name!r}: {len(adaptations)} of its {len(rows)} runs name an adaptation. Either all or none must."
             )
         seeds = tuple(score.seed for score in rows)
         resampled[name] = Resampled(name, seeds, points_S, shares_Sn, metric.least, adaptations)
@@ -299,18 +299,18 @@ def _check(scores: Sequence[Score]) -> None:
     for score in scores:
         if (score.task, score.metric, score.ids, score.gold) != (first.task, first.metric, first.ids, first.gold):
             raise ValueError(
-                f"{score.contestant!r}, seed {score.seed} and {first.contestant!r}, seed {first.seed} were not tested "
-                f"alike: task, metric, ids and gold labels must be the same, in the same order."
+                f"{score.contestant!r}, seed {score.seed} and {first.contestant!r}, seed {first.seed} have "
+                "different test sets: task, metric, ids and gold labels must be equal, in the same order."
             )
         seeds.setdefault(score.contestant, []).append(score.seed)
         runs.setdefault(score.contestant, set()).add((score.seed, score.adaptation))
     for contestant, seeds_of in seeds.items():
         if len(runs[contestant]) != len(seeds_of) or len(seeds_of) < 2:
             raise ValueError(
-                f"{contestant!r} has the seeds {seeds_of}; give it two or more, each once (a race asks for 3)."
+                f"{contestant!r} has the seeds {seeds_of}. Give at least two different seeds (a race needs 3)."
             )
     if len(first.gold) < 2:
-        raise ValueError(f"{len(first.gold)} test item has no variance over items; give two or more.")
+        raise ValueError(f"{len(first.gold)} test item has no variance over items. Give at least two.")
 
 
 def quotient(top: Values, bottom: Values) -> Values:

@@ -119,9 +119,9 @@ def worth_in_labels(rows: Sequence[int], points_CKR: Values, shares_CKn: Values,
     """
     draws = points_CKR.shape[-1]
     if len(rows) < 2 or any(first >= second for first, second in pairwise(rows)):
-        raise ValueError(f"rows = {list(rows)}: give two sizes or more, ascending")
+        raise ValueError(f"rows = {list(rows)}: give at least two sizes, ascending")
     if draws < FEWEST_DRAWS:
-        raise ValueError(f"{draws} draws of the labels: an interval takes {FEWEST_DRAWS} or more")
+        raise ValueError(f"{draws} draws of the labels, but an interval needs at least {FEWEST_DRAWS}")
     replicates_BCK = _replicates(rows, points_CKR, shares_CKn, np.random.default_rng(seed))
     means_CK = points_CKR.mean(axis=-1)
     ends = 100 * LEVEL / 2, 100 - 100 * LEVEL / 2

@@ -44,7 +44,7 @@ BLURB_SCORE = "BLURB score"
 EPOCHS = (float(blurb.SEARCH.epochs[0]), 10.0, float(blurb.SEARCH.epochs[1]))  # the values that the search tries
 
 
-CHANCE = "one seed says nothing about chance. Give 2 or more, or 0: 5 or 10"
+CHANCE = "one seed cannot show the variation between runs. Give at least 2, or 0 for 5 or 10"
 BlurbSeeds = Annotated[int, Range(least=2, also=0, why=CHANCE)]
 
 
@@ -56,23 +56,22 @@ class BlurbRecipe:
     of words and `sequence_layer` is for labels of texts. On other datasets they have their defaults (`fitting`).
     """
 
-    refused: ClassVar[Mapping[str, str]] = {"adapt_seeds": "the study fine-tunes the given models and adapts none"}
+    refused: ClassVar[Mapping[str, str]] = {"adapt_seeds": "the study fine-tunes the given models without adaptation"}
 
-    datasets: tuple[str, ...] = ()  # names of datasets, as in the paper; none: all whose files are there
+    datasets: tuple[str, ...] = ()  # names of datasets, as in the paper; none: all with files in the folder
     seeds: BlurbSeeds = 0
-    """Runs of the chosen setting, at least 2; 0: as in the paper 5, or 10 for BIOSSES, PubMedQA and BioASQ."""
+    """Runs of the chosen setting, at least 2; 0: as in the paper, 5, or 10 for BIOSSES, PubMedQA and BioASQ."""
     rows: Count = 0  # number of training rows to sample from each dataset, every class among them; 0: all rows
     rows_seed: Count = 0  # seed of that sample
     max_tokens: Longest = 0  # longest example in tokens, where the dataset's limit is not lower; 0: the dataset's limit
     encoding: Literal["", "dummies", "markers", "original", "dummified"] = ""
-    """How ChemProt and DDI show their mentions; none: the first encoding whose files are there."""
-    special: bool = False  # have the tokenizer keep whole the strings that the encoding writes into texts
+    """How ChemProt and DDI mark their mentions; none: the first encoding with files in the folder."""
+    special: bool = False  # let the tokenizer keep the marker strings of the encoding whole
     baseline: bool = True  # also run the baselines: TF-IDF or a word list, and the constant answer
     search: SearchRecipe = field(default_factory=lambda: SearchRecipe(blurb.SEARCH.rates, EPOCHS, blurb.SEARCH.batches))
     """Settings of fine-tuning that are tried on dev."""
     finetune: finetune.FinetuneRecipe = finetune.PAPERS
-    """Settings of every fine-tuning; pooling counts where texts have two mentions, tag_ settings where words have
-    tags."""
+    """Settings of every fine-tuning; pooling applies to texts with two mentions, tag_ settings to tagged words."""
     tfidf: baselines.TfidfRecipe = field(default_factory=baselines.TfidfRecipe)
     """Settings of the baseline without an encoder."""
 
@@ -92,13 +91,13 @@ def design(recipe: BlurbRecipe, inputs: Inputs) -> Design:
     models = models_of(inputs.models)
     data = inputs.data
     if data is None:
-        raise ValueError("BLURB's datasets are read from a folder: add --data DIR")
+        raise ValueError("BLURB's datasets are read from a folder. Add --data DIR")
     check_data(data, ())
     forms, absent = there(
         recipe.datasets, blurb.DATASETS, blurb.DATASETS, lambda dataset: form_of(dataset, data, recipe.encoding)
     )
     if not forms:
-        raise ValueError(f"--data {data}: none of the datasets is there. The first: {next(iter(absent.values()))}")
+        raise ValueError(f"--data {data}: contains none of the datasets. The first: {next(iter(absent.values()))}")
     check_lengths(models, {dataset.name: length_of(dataset, recipe) for dataset, _ in forms})
 
     cells: list[Cell] = []
@@ -135,10 +134,10 @@ def design(recipe: BlurbRecipe, inputs: Inputs) -> Design:
                 against.append(Against(key, (("", first, dataset.name),), first, family))
         notes += [f"{dataset.name}: {form.note}"] if form.note else []
         if tuning.pooling != recipe.finetune.pooling and dataset.type == "Relation Extraction":
-            notes.append(f"{dataset.name}: Its files do not say where the mentions stand: read at the first token.")
+            notes.append(f"{dataset.name}: Its files have no positions of mentions, so the first token is read.")
     if recipe.baseline:
-        notes.append("Constant: of all answers that are the same for every text, the best on train.")
-        notes.append("No encoder: TF-IDF and a linear model; of words with tags, each word's most frequent tag.")
+        notes.append("Constant: the same answer for every text, the best one on train.")
+        notes.append("No encoder: TF-IDF and a linear model; for tagged words, the most frequent tag of each word.")
 
     refused = _refused([dataset for dataset, _ in forms])
     means = _means([dataset for dataset, _ in forms], rows, refused)

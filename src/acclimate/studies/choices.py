@@ -141,7 +141,7 @@ else:
 class ChoicesRecipe:
     """A study of model choices. All variants share the settings `finetune`, except for what is varied."""
 
-    refused: ClassVar[Mapping[str, str]] = {"adapt_seeds": "the study fine-tunes the given models and adapts none"}
+    refused: ClassVar[Mapping[str, str]] = {"adapt_seeds": "the study fine-tunes the given models without adaptation"}
 
     vary: Literal["layers", "schemes", "relations"] = "layers"
     """What differs between the rows of the table: the layer above the encoder, the tag scheme, or how relations are
@@ -149,19 +149,20 @@ class ChoicesRecipe:
     variants: tuple[VariantName, ...] = ()
     """Names of the variants to compare; the others are compared with the first. None: those of the paper."""
     datasets: tuple[str | LabelledFiles, ...] = ()
-    """Names of datasets, or labelled files with their columns and kind; none: the paper's whose files are there."""
+    """Names of datasets, or labelled files with their columns and kind; none: those of the paper with files in the
+    folder."""
     seeds: Seeds = 5  # runs of each variant, each with another seed; at least 2
     rows: Count = 0  # number of training rows to sample from each dataset, every class among them; 0: all rows
     rows_seed: Count = 0  # seed of that sample
     max_tokens: Longest = 0  # longest example in tokens, where the dataset's limit is not lower; 0: the dataset's limit
-    special: bool = False  # have the tokenizer keep whole the strings that an encoding writes into texts
+    special: bool = False  # let the tokenizer keep the marker strings of an encoding whole
     leaks: Literal["keep", "drop"] = "keep"  # what becomes of rows of train and dev that contain a test text
-    split: Literal["dev", "test"] = "dev"  # what is scored; each run with "test" is a look at the test set
+    split: Literal["dev", "test"] = "dev"  # scored split; each run with "test" is an evaluation on the test set
     by_dataset: bool = False
     """Fine-tune BLURB's datasets with rate, batch and epochs of their recipes, such as `finetune/blurb-bc2gm`; other
-    datasets have those of `finetune`."""
+    datasets use `finetune`."""
     finetune: FinetuneRecipe = finetune.PAPERS
-    """Settings of every variant, except for what is varied."""
+    """Settings of every variant, except for the varied one."""
 
     def __post_init__(self) -> None:
         check_ranges(self)
@@ -169,9 +170,9 @@ class ChoicesRecipe:
         known = {variant.name: variant for variant in TABLES[self.vary].variants}
         for name in self.variants:
             if name not in known or self.variants.count(name) > 1:
-                raise ValueError(f"variants: '{name}' is not one of {', '.join(known)}, or stands there twice")
+                raise ValueError(f"variants: '{name}' is not one of {', '.join(known)}, or appears twice")
         if len(self.variants) == 1:
-            raise ValueError(f"variants: '{self.variants[0]}' alone is compared with nothing. Name another one")
+            raise ValueError(f"variants: '{self.variants[0]}' is the only variant. Name at least two")
 
     @property
     def chosen(self) -> tuple[ModelVariant, ...]:
@@ -212,11 +213,13 @@ def design(recipe: ChoicesRecipe, inputs: Inputs) -> Design:
             datasets[name] = differing
             continue
         names = ", ".join(reading.variant for reading in readings)
-        absent[name] = f"{names} do not differ there. Choose another study, or datasets that it is for"
+        absent[name] = f"{names} do not apply to these datasets. Choose another study or other datasets"
         if recipe.datasets:
             raise ValueError(f"{name}: {absent[name]}")
     if not datasets:
-        raise ValueError(f"the study '{recipe.vary}' has nothing to compare: {' '.join(absent.values())}")
+        raise ValueError(
+            f"the study '{recipe.vary}' cannot compare variants on these datasets: {' '.join(absent.values())}"
+        )
 
     cells, against = [], []
     for name, differing in datasets.items():
@@ -236,7 +239,7 @@ def design(recipe: ChoicesRecipe, inputs: Inputs) -> Design:
         called=called(models),
         notes=(
             f"Every variant has the same settings{' on a dataset' * recipe.by_dataset} and seeds.",
-            *(("Rows of train and dev that contain a test text were left out.",) if recipe.leaks == "drop" else ()),
+            *(("Rows of train and dev that contain a test text were removed.",) if recipe.leaks == "drop" else ()),
         ),
         absent=absent,
     )
@@ -263,8 +266,8 @@ def _read(
     names = [str(named) for named in recipe.datasets if named not in files]
     if files and any(variant.encoding for variant in recipe.chosen):
         raise ValueError(
-            f"vary={recipe.vary} rewrites the texts of a relation, for which it needs files that say where mentions "
-            f"stand: give a catalogue's folder with --data"
+            f"vary={recipe.vary} rewrites the texts of a relation, so it needs files with the positions of "
+            "mentions. Name the folder of a catalogue with --data"
         )
     for file in files:
         labelled_file, _ = labelled(file, None, recipe)

@@ -59,8 +59,8 @@ def inputs_by_task(
     """
     if corpora and len(corpora) != len(further):
         raise ValueError(
-            f"corpora = {[*corpora]}: name raw text for each of the further tasks, which are {len(further)}, "
-            f"or none, to adapt on --corpus for all"
+            f"corpora = {[*corpora]}: name raw text for each of the {len(further)} further tasks, or remove corpora "
+            "to adapt on --corpus for all"
         )
     assert inputs.task is not None
     task_inputs = [inputs]
@@ -92,7 +92,7 @@ def check_distinct(names: Sequence[str]) -> None:
     """Raises ValueError where two tasks have one name: they would share a column."""
     for name in names:
         if names.count(name) > 1:
-            raise ValueError(f"two tasks are called {name!r}. Give each once, and files different names")
+            raise ValueError(f"two tasks are named {name!r}. Name each task once, and give files different names")
 
 
 def means_over_tasks(rows: Sequence[str], tasks: Sequence[str], name: str) -> tuple[Mean, ...]:
@@ -134,7 +134,7 @@ def check_all_rows(*, all_rows: bool, **stages: FinetuneRecipe) -> None:
 def check_data(data: Path | None, named: Sequence[str | LabelledFiles]) -> None:
     """Raises ValueError where `data` is no folder, and where neither it nor the setting `datasets` is given."""
     if data is None and not named:
-        raise ValueError("no datasets given: add --data DIR, a folder of datasets, or datasets=[...] that names files")
+        raise ValueError("no datasets given. Add --data DIR, a folder of datasets, or datasets=[...] that names files")
     if data is not None and not data.is_dir():
         raise ValueError(f"--data {data}: there is no such folder")
 
@@ -239,7 +239,7 @@ def without_rows(task: Task, ids: Mapping[Split, Collection[str]]) -> Task:
     def read(root: Path, split: Split) -> list[Example]:
         rows = [row for row in task.read(root, split) if row.id not in ids.get(split, ())]
         if not rows:
-            raise ValueError(f"{task.name}: every row of {split} contains a test text. Leave leaks=drop out")
+            raise ValueError(f"{task.name}: every row of {split} contains a test text. Remove leaks=drop")
         return rows
 
     return replace(task, read=read)
@@ -286,8 +286,8 @@ def check_by_dataset(recipe: ByDataset) -> None:
     differs = (recipe.finetune.epochs, plan.rate, plan.batch) != (PAPERS.epochs, usual.rate, usual.batch)
     if recipe.by_dataset and differs:
         raise ValueError(
-            "by_dataset takes rate, batch and epochs from the recipes of the datasets: leave finetune.epochs, "
-            "finetune.plan.rate and finetune.plan.batch out, or set by_dataset=false"
+            "by_dataset takes rate, batch and epochs from the recipes of the datasets. Remove finetune.epochs, "
+            "finetune.plan.rate and finetune.plan.batch, or set by_dataset=false"
         )
 
 

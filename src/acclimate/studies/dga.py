@@ -118,29 +118,29 @@ class DgaStudyRecipe:
     contestants: tuple[ContestantName, ...] = TABLE_2
     """Ways of adapting that are compared with the untouched model. Further ones: `"DGA (H, I)"`, `"DGA (H, I, O)"`,
     `"DGA (H, I, O, E)"`, `"DGA (w/o contrast)"`, `"DGA (random mask)"`, `"Ensemble (LM+MLM)"`, `"DGA (domain-
-    specific)"`; and two that the paper has not: `"DGA (update)"`, which masks updates, and `"DGA (w/o mask)"`, which
-    contrasts and masks nothing."""
+    specific)"`; and two that the paper lacks: `"DGA (update)"` masks updates, and `"DGA (w/o mask)"` contrasts
+    without a mask."""
     tasks: tuple[str | LabelledFiles, ...] = ()
-    """Further tasks beside the one named before: names of datasets of `--data`, or labelled files. Each is a column,
+    """Further tasks besides the main task: names of datasets of `--data`, or labelled files. Each task is a column,
     and each row has its mean over all tasks."""
     corpora: tuple[str, ...] = ()
-    """Raw text of the domain of each of the further tasks, in their order; none: that of --corpus for all."""
+    """Raw text of the domain of each further task, in their order; none: --corpus for all."""
     epochs: tuple[AboveZero, ...] = ()
-    """Epochs of fine-tuning on each task, the one named before first; none: finetune.epochs on all. The paper has 10 on
-    ACL, AI and PubMed, 5 on Restaurant, 15 on Phone and Camera."""
+    """Epochs of fine-tuning on each task, beginning with the main task; none: finetune.epochs for all. The paper has
+    10 on ACL, AI and PubMed, 5 on Restaurant, 15 on Phone and Camera."""
     adapt_seeds: Positive = 1
     """Adaptations of each contestant, each with another seed, at most as many as `seeds`. Fine-tuning seed k starts
-    from adaptation k mod adapt_seeds. With 1, verdicts are about this one draw of adapting."""
-    ablations: bool = False  # also run these seven further ones, which are Table 3's
+    from adaptation k mod adapt_seeds. With 1, verdicts apply only to this one adaptation."""
+    ablations: bool = False  # also run the seven further contestants of Table 3
     rows: Count = 0  # number of training rows to sample; 0: all rows
     rows_seed: Count = 0  # seed of that sample
     all_rows: bool = False
     """Train on dev too, if it was drawn from train; needs finetune.choose=last. The paper has no dev set."""
     # the dropout of BERT and RoBERTa: two passes over a text have to differ
     adapt: DomainRecipe = field(default_factory=lambda: DomainRecipe(dropout=0.1, attention_dropout=0.1))
-    """Settings that all methods adapt with."""
+    """Settings of adaptation for all methods."""
     dga: DgaRecipe = field(default_factory=DgaRecipe)
-    """Further settings of DGA. A setting of `adapt` is refused here, and in the next four groups."""
+    """Further settings of DGA. Settings of `adapt` are not allowed here or in the next four groups."""
     light: light.LightRecipe = field(default_factory=light.LightRecipe)  # further settings of adapter and prompt
     distil: distil.DistilRecipe = field(default_factory=distil.DistilRecipe)  # further settings of KD and AdaptedDeiT
     sequence_contrast: sequence_contrast.SequenceContrastRecipe = field(
@@ -160,26 +160,27 @@ class DgaStudyRecipe:
         check_each_once("contestants", self.contestants, least=0 if self.ablations else 1)
         if self.finetune.head == "kept":
             raise ValueError(
-                "finetune.head = 'kept' goes on with the model's head, but adapted models have none. Leave it out"
+                "finetune.head = 'kept' continues with the model's head, but adapted models have none. Remove it"
             )
         check_unnamed(self, GROUPED)
         check_all_rows(all_rows=self.all_rows, finetune=self.finetune)
         if self.epochs and len(self.epochs) != 1 + len(self.tasks):
             raise ValueError(
-                f"epochs = {[*self.epochs]}: the tasks are {1 + len(self.tasks)}. Give a value for each, or none"
+                f"epochs = {[*self.epochs]}: there are {1 + len(self.tasks)} tasks. Give a value for each, or "
+                "remove epochs"
             )
         if self.corpora and not self.tasks:
-            raise ValueError(f"corpora = {[*self.corpora]} are of further tasks, and there are none. Give tasks")
+            raise ValueError(f"corpora = {[*self.corpora]} belong to further tasks, but there are none. Add tasks")
         usual = DomainRecipe()
         for group in GROUPED:
             for name in SHARED:
                 if getattr(getattr(self, group), name) != getattr(usual, name):
-                    raise ValueError(f"{group}.{name}: all methods share this setting. State adapt.{name} instead")
+                    raise ValueError(f"{group}.{name}: all methods share this setting. Set adapt.{name} instead")
         noisy = [name for name in self.names if self._differs_by_dropout(name)]
         if noisy and not self.adapt.dropout and self.adapt.dropout == self.adapt.attention_dropout == 0:
             raise ValueError(
                 f"adapt.dropout = 0 and adapt.attention_dropout = 0: {noisy[0]} compares passes over a text that "
-                f"differ by dropout alone. Set adapt.dropout=0.1, or leave {noisy[0]} out of contestants"
+                f"differ only by dropout. Set adapt.dropout=0.1, or remove {noisy[0]} from contestants"
             )
 
     @property
@@ -352,9 +353,9 @@ def reported(metric: Metric) -> tuple[Metric, ...]:
 def _materials(recipe: DgaStudyRecipe, inputs: Inputs) -> Materials:
     assert inputs.task is not None
     if inputs.model is None:
-        raise ValueError("the study 'dga' needs a pretrained model: give --model, a directory or hub id")
+        raise ValueError("the study 'dga' needs a pretrained model. Add --model with a directory or hub id")
     if inputs.raw.domain is None:
-        raise ValueError("the study 'dga' adapts on raw text of the domain: give --corpus, a file or folder of it")
+        raise ValueError("the study 'dga' adapts on raw text of the domain. Add --corpus with a file or folder of it")
     labelled = read_task(inputs.task, inputs.data)
     labelled = fewer(with_dev_rows(labelled) if recipe.all_rows else labelled, recipe.rows, recipe.rows_seed)
     _check(recipe, labelled, inputs.model)
@@ -385,12 +386,12 @@ def _check(recipe: DgaStudyRecipe, task: Labelled, model: str) -> None:
     names = recipe.names
     if ENSEMBLE in names and task.kind != "sequence":
         raise ValueError(
-            f"{ENSEMBLE} averages the probabilities of a row's one label, but {task.name} is of kind '{task.kind}'. "
-            f"Leave it out of contestants, and name those of Table 3 in place of ablations=true"
+            f"{ENSEMBLE} needs one label per row, but {task.name} is of kind '{task.kind}'. Remove it from "
+            "contestants, and name the contestants of Table 3 instead of ablations=true"
         )
     of_dga = [name for name in names if name != ENSEMBLE and ADAPTED[name][0] == "dga"]
     if of_dga and not heads_known(model):
-        raise ValueError(f"{of_dga[0]} knows the heads of {', '.join(PLACES)} only. Leave it out of contestants")
+        raise ValueError(f"{of_dga[0]} supports only these families: {', '.join(PLACES)}. Remove it from contestants")
     adapted = (*(name for name in names if name != ENSEMBLE), *((MLM,) if ENSEMBLE in names else ()))
     adapting = [Adapting(name, METHODS[ADAPTED[name][0]], "adapt", recipe.stated(name)) for name in adapted]
     check_adaptations(adapting, configuration_of(model), max_tokens=task.max_tokens)

@@ -94,8 +94,8 @@ FEWEST_ROWS = 10  # of a part; smaller ones are left out
 STATES = "states.safetensors"
 TITLE = "Worth in labels"
 FEW = (
-    f"Nothing was fine-tuned on parts of the rows: the budget left fewer than {FEWEST_DRAWS} seeds, which cannot tell "
-    "what adapting is worth in labels."
+    f"No learning curve of fine-tuning: the budget left fewer than {FEWEST_DRAWS} seeds, too few to measure the "
+    "worth of adapting in labels."
 )
 
 
@@ -103,35 +103,35 @@ def check(recipe: RaceRecipe, materials: Materials, *, probe_only: bool = False)
     """Raises ValueError, before the race, where no learning curve could follow it."""
     if recipe.folds:
         raise ValueError(
-            f"{option('learning_curve')} scores on one test set, and {option('folds')} has none. Leave one of them out"
+            f"{option('learning_curve')} scores on one test set, and {option('folds')} has none. Remove one of them"
         )
     if materials.checkpoints:
         checkpoints = "checkpoints" if is_python() else "--checkpoint"
         raise ValueError(
-            f"{option('learning_curve')} scores what the race adapts, and {checkpoints} names models that it does not "
-            f"adapt. Leave one of them out"
+            f"{option('learning_curve')} scores what the race adapts, and {checkpoints} names models that are not "
+            "adapted. Remove one of them"
         )
     task, curve = materials.task, recipe.learning_curve
     names = recipe.names(domain=materials.domain is not None, general=materials.general is not None, kind=task.kind)
     if not any(name not in (*UNTUNED, scratch.CONTROL) for name in names):
         raise ValueError(
-            f"{option('learning_curve')} compares the untouched model with the best adapted one, but no contestant is "
-            f"adapted. Leave it out, or name one in contestants, such as TAPT"
+            f"{option('learning_curve')} compares the untouched model with the best adapted one, but no contestant "
+            "is adapted. Remove it, or name one in contestants, such as TAPT"
         )
     if probe_only and curve.finetune == "yes":
         raise ValueError(
-            f"learning_curve.finetune = 'yes', but {option('probe_only')} fine-tunes nothing. Leave one out"
+            f"learning_curve.finetune = 'yes', but {option('probe_only')} fine-tunes nothing. Remove one of them"
         )
     if curve.finetune == "yes" and recipe.seeds < FEWEST_DRAWS:
         raise ValueError(
-            f"learning_curve.finetune = 'yes' with seeds = {recipe.seeds}: fewer than {FEWEST_DRAWS} fine-tunings of "
-            f"each size cannot tell what adapting is worth in labels. Set seeds={FEWEST_DRAWS}, or "
-            f"learning_curve.finetune=no"
+            f"learning_curve.finetune = 'yes' with seeds = {recipe.seeds}: fewer than {FEWEST_DRAWS} fine-tunings "
+            f"of each size are too few to measure the worth of adapting in labels. Set seeds={FEWEST_DRAWS}, or "
+            "learning_curve.finetune=no"
         )
     if task.kind not in PROBED and curve.finetune != "yes":
         raise ValueError(
-            f"{option('learning_curve')}: a task of kind '{task.kind}' has no probe. Set learning_curve.finetune=yes, "
-            f"or leave {option('learning_curve')} out"
+            f"{option('learning_curve')}: a task of kind '{task.kind}' has no probe. Set "
+            f"learning_curve.finetune=yes, or remove {option('learning_curve')}"
         )
     sizes_of(task, curve.shares)
 
@@ -181,9 +181,9 @@ def dry_run_for(
         curves = design(race, out, Path(place), raced=raced, tunes=recipe.learning_curve.finetune == "yes")
         notes = list(race.notes)
         if raced is None:
-            notes.append(f"Which contestant is the {SOME} one is known after the race.")
+            notes.append(f"The {SOME} contestant is known only after the race.")
         if budget is not None and recipe.learning_curve.finetune == "budget":
-            notes.append("Learning curves of fine-tuning follow if enough of the budget is left; they are not counted.")
+            notes.append("Learning curves of fine-tuning follow if enough budget remains. They are not counted.")
         return dry_run(replace(race, cells=curves.cells, notes=tuple(notes)), out)
 
 
@@ -238,7 +238,7 @@ def design(race: Design, out: Path, place: Path, *, raced: Outcome | None, tunes
             f"Draws of the labelled rows: {curve.draws} for probes"
             + (f", {entries.recipe.seeds} for fine-tuning" if tunes else "")
             + f", seed {curve.seed}; each label in proportion. Both models learn from the same rows.",
-            "What the tables call a seed is a draw.",
+            "In the tables, seed means draw.",
             *([FEW] if curve.finetune == "yes" and not tunes else []),
             "An interval at one size is about these training rows. The worth in labels also counts chance over which "
             "rows were labelled (statistics/worth.py).",
@@ -257,8 +257,8 @@ def sizes_of(task: Prepared, shares: Sequence[float]) -> list[int]:
     sizes = [*(part for part in parts if part >= FEWEST_ROWS), rows]
     if len(sizes) < 2:
         raise ValueError(
-            f"{rows} training rows are too few for learning curves: no part of learning_curve.shares has {FEWEST_ROWS} "
-            f"rows. Leave {option('learning_curve')} out"
+            f"{rows} training rows are too few for learning curves: no part of learning_curve.shares has "
+            f"{FEWEST_ROWS} rows. Remove {option('learning_curve')}"
         )
     return sizes
 
@@ -291,7 +291,7 @@ def _tuning_of(raced: Outcome, name: str, out: Path) -> FinetuneRecipe:
     """
     cell = next((result for result in raced.results if result.row == name and result.jobs), None)
     if cell is None:
-        raise ValueError(f"learning_curve.finetune = 'yes', but the race has no fine-tuning of {name}. Leave it out")
+        raise ValueError(f"learning_curve.finetune = 'yes', but the race has no fine-tuning of {name}. Remove it")
     test = files.read_object(out / DIRECTORY / cell.jobs[0] / JOB)
     tuned = files.read_object(out / DIRECTORY / test["needs"]["tuned"] / JOB)
     recipe: FinetuneRecipe = settings.from_mapping(FinetuneRecipe, tuned["settings"]["recipe"])
@@ -413,7 +413,7 @@ def encode(*, out: Path, watch: Watch, task: Path, model: str | Path, precision:
     begun = time.perf_counter()
     where, prepared = checkpoint_of(model), open_prepared(task)
     if prepared.kind not in PROBED:
-        raise ValueError(f"a task of kind '{prepared.kind}' cannot be probed; these can: {', '.join(PROBED)}")
+        raise ValueError(f"a task of kind '{prepared.kind}' cannot be probed. These kinds can: {', '.join(PROBED)}")
     tokenizer = load_tokenizer(where)
     encoder, has_pooler = probe.load_encoder(where)
     move_to_device(encoder)
@@ -496,8 +496,8 @@ def page(outcome: Outcome) -> Page:
     ]
     without = [kind for kind in _kinds(outcome) if kind not in {kind for _, kind in worth_by_curve}]
     sentences += [
-        f"What adapting is worth in labels cannot be told by {MEANS[kind]}: it takes both models' scores with all "
-        f"labels and with fewer, and {FEWEST_DRAWS} draws."
+        f"The worth of adapting in labels cannot be measured by {MEANS[kind]}: it needs both models' scores with "
+        f"all labels and with fewer, and {FEWEST_DRAWS} draws."
         for kind in without
     ]
     usual = page_of(outcome, lambda outcome: [_section(worth_by_curve)])
@@ -573,8 +573,8 @@ def sentence(worth: Worth, name: str, kind: str, *, one_adaptation: bool) -> str
     if not worth.informative:
         rises = [f"{model} gains {_rise(rise)} points" for model, rise in zip(models, worth.rises, strict=True)]
         return (
-            f"What adapting is worth in labels cannot be told by {MEANS[kind]}: from {least:,} to {whole:,} labels "
-            f"{listed(rises)}, too little beside chance to compare the two in labels."
+            f"The worth of adapting in labels cannot be measured by {MEANS[kind]}: from {least:,} to {whole:,} "
+            f"labels {listed(rises)}, too little relative to chance."
         )
     better, other = models[::-1] if worth.gain.value >= 0 else models
     beyond = " or fewer" if worth.beyond else ""
@@ -619,10 +619,11 @@ def _section(worth_by_curve: Mapping[tuple[str, str], Worth]) -> Section:
         ("", "better with all", "labels that it needs", "adapting is worth"),
         tuple(rows),
         (
-            "Labels that it needs: with which the model that is better with all labels scores as the other one does "
-            "with all. Adapting is worth: the factor by which labels would have to grow to do the same; below 1 "
-            "adapting costs labels. 95% intervals, over draws of the labels, which rows were labelled, and test items. "
-            "Nothing is extrapolated: an end at the fewest labels or above all of them lies beyond what was measured.",
+            "Labels that it needs: the number of labels with which the better model scores the same as the other "
+            "model with all labels. Adapting is worth: the equivalent factor in labels; below 1, adapting costs "
+            "labels. 95% intervals, over draws of the labels, which rows were labelled, and test items. Results "
+            "are not extrapolated: an interval that ends at the fewest labels or above all labels is open on that "
+            "side.",
             *rises,
         ),
     )

@@ -43,7 +43,7 @@ def models_of(models: Sequence[str]) -> tuple[Model, ...]:
     Raises ValueError for none, and for the same model twice.
     """
     if not models:
-        raise ValueError("no model given: name one or more, directories or hub ids")
+        raise ValueError("no model given. Name one or more models: directories or hub ids")
     keys = [identity(model)[:12] if Path(model).is_dir() else model for model in models]
     for at, key in enumerate(keys):
         if key in keys[:at]:

@@ -75,7 +75,7 @@ ModelName = Literal[
 *_, FULL, LONGER = get_args(ModelName)
 MODEL_NAMES: tuple[ModelName, ...] = get_args(ModelName)[:-2]  # those that need no full texts
 GENERAL_PIECES, GENERAL_WORDS, DOMAIN_PIECES, DOMAIN_WORDS, GOES_ON, EXTENDED, HALVES, GENERAL = MODEL_NAMES
-A_WORD = "nats a masked word with all its pieces, so that models with different vocabularies can be compared"
+A_WORD = "nats per masked word with all its pieces, comparable between models with different vocabularies"
 MORE_STEPS = 1.6  # 100,000 steps in place of 62,500 (section 6.3)
 # what the paper finds (Tables 7 and 8; section 3.2 for the mixed-domain models): the first is better than the second
 ORDERINGS = (
@@ -103,19 +103,19 @@ class PubmedbertStudyRecipe:
     given."""
     full_texts: str = ""  # a file or folder of a second text of the domain, such as full texts (Table 8); "": none
     datasets: tuple[str | LabelledFiles, ...] = ()
-    """Names of datasets, or labelled files with their columns and kind; none: BLURB's whose files are there."""
+    """Names of datasets, or labelled files with their columns and kind; none: those of BLURB with files in the
+    folder."""
     seeds: Seeds = 3  # fine-tunings of each model, each with another seed; at least 2
     adapt_seeds: Positive = 1
     """Pretrainings of each model, each with another seed, at most as many as `seeds`. Fine-tuning seed k starts from
-    pretraining k mod adapt_seeds. With 1, verdicts are about this one draw of pretraining."""
+    pretraining k mod adapt_seeds. With 1, verdicts apply only to this one pretraining."""
     rows: Count = 0  # number of training rows to sample from each dataset, every class among them; 0: all rows
     rows_seed: Count = 0  # seed of that sample
     max_tokens: Longest = 0
     """Longest example in tokens, where the dataset's limit is not lower; 0: the dataset's limit, 256 of a file."""
     heldout: str = ""  # a file or folder of domain text that no model trains on, to report the loss on; "": none
     general_heldout: str = ""
-    """A file or folder of general text that no model trains on, to report the loss on: what pretraining on the domain
-    forgets, or never learns; "": none."""
+    """A file or folder of general text that no model trains on, for a loss that shows forgetting; "": none."""
     scratch: ScratchRecipe = field(
         default_factory=lambda: ScratchRecipe(
             vocabulary=8_000,
@@ -141,7 +141,7 @@ class PubmedbertStudyRecipe:
         check_no_more(self, "adapt_seeds", than="seeds")
         check_each_once("models", self.models, least=2)
         if not self.full_texts and (wanting := [name for name in self.models if name in (FULL, LONGER)]):
-            raise ValueError(f"'{wanting[0]}' is pretrained on a second text: give full_texts, a file or folder of it")
+            raise ValueError(f"'{wanting[0]}' is pretrained on a second text. Set full_texts to a file or folder of it")
 
     @property
     def rows_of_models(self) -> tuple[ModelName, ...]:
@@ -155,11 +155,13 @@ RECIPE = PubmedbertStudyRecipe
 def design(recipe: PubmedbertStudyRecipe, inputs: Inputs) -> Design:
     """Return the study. Raises ValueError where text of the domain, general text or a dataset is missing."""
     if inputs.raw.domain is None or inputs.raw.general is None:
-        raise ValueError("the study 'pubmedbert' pretrains on raw text: give --corpus, of the domain, and --general")
+        raise ValueError(
+            "the study 'pubmedbert' pretrains on raw text. Add --corpus, text of the domain, and --general"
+        )
     read, absent = read_datasets(recipe.datasets, blurb.DATASETS, inputs.data, recipe)
     if not read:
         first = next(iter(absent.values()))
-        raise ValueError(f"--data {inputs.data}: none of the datasets is there. The first: {first}")
+        raise ValueError(f"--data {inputs.data}: contains none of the datasets. The first: {first}")
 
     places = {"domain": inputs.raw.domain, "general": inputs.raw.general}
     unseen = {"heldout": recipe.heldout, "general_heldout": recipe.general_heldout}
@@ -243,8 +245,9 @@ def leaking(texts: Mapping[str, Corpus], tasks: Sequence[Labelled], inputs: Inpu
         facts = ranks.first_then_all(find).facts
         if facts["leaking"]:
             yield (
-                f"{facts['leaking']:,} of {facts['documents']:,} documents of {name} hold a dev or test text of the "
-                "datasets, exactly or nearly. All models that read this text have seen these, without labels."
+                f"{facts['leaking']:,} of {facts['documents']:,} documents of {name} contain a dev or test text of "
+                "the datasets, exactly or nearly. All models pretrained on this text have seen those texts without "
+                "labels."
             )
 
 
@@ -270,9 +273,9 @@ def _heldout_columns(
         text = "general text" if name == "general_heldout" else "text of the domain"
         yield HeldOutLosses(
             heading,
-            f"masked language modelling on {text} that no model here was trained on, {A_WORD}; in brackets the "
-            f"difference from the {'first ' if recipe.adapt_seeds > 1 else ''}model of general text."
-            f"{adaptations_note(recipe.adapt_seeds)}",
+            f"masked language modelling on {text} that no model was trained on, {A_WORD}; in brackets the "
+            f"difference from the {'first ' if recipe.adapt_seeds > 1 else ''}model of general "
+            f"text.{adaptations_note(recipe.adapt_seeds)}",
             (GENERAL, jobs[GENERAL][0]),
             {model: jobs[model] for model in recipe.rows_of_models},
             unit="a_word",

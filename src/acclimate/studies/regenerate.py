@@ -17,7 +17,7 @@ def regenerate(run: Path) -> str:
     if faults := differences(run, weights=False):
         more = f" (and {len(faults) - 1:,} more: acclimate study verify {run})" if len(faults) > 1 else ""
         raise ValueError(
-            f"{faults[0]}{more}. Nothing was written. Put back what it was, or remove that job's folder and give the "
+            f"{faults[0]}{more}. Nothing was written. Restore it, or remove the folder of that job and give the "
             f"command again: {lock['verb']}"
         )
     return write_again(run)

@@ -76,19 +76,19 @@ class StiltStudyRecipe:
     """
 
     refused: ClassVar[Mapping[str, str]] = {
-        "adapt_seeds": "every run is fine-tuned on both tasks anew, so no model is adapted once for several runs"
+        "adapt_seeds": "every run fine-tunes on both tasks, so no model is adapted once for several runs"
     }
 
     datasets: tuple[str | LabelledFiles, ...] = ()
-    """Names of datasets of `--data`, labelled files, or files with their columns; none: those of the paper's 11 whose
-    files are there."""
+    """Names of datasets of `--data`, labelled files, or files with their columns; none: those of the paper's 11 with
+    files in the folder."""
     seeds: Seeds = 3  # runs of each pair, each with another seed; at least 2
     rows: Count = 0  # number of training rows to sample from each dataset, every class among them; 0: all rows
     rows_seed: Count = 0  # seed of that sample
     max_tokens: Longest = 0
     """Longest example in tokens, where the dataset's limit is not lower; 0: the dataset's limit, 256 of a file."""
     split: Literal["dev", "test"] = "test"
-    """What is scored; with "test" each run of each cell is one look at the test set."""
+    """Scored split; with "test" each run of each cell is an evaluation on the test set."""
     leaks: Literal["drop", "keep"] = "drop"
     """What becomes of training rows of a first task that contain a dev or test text of the second."""
     same_task: bool = True  # also run the control A = B: the same task twice
@@ -97,15 +97,17 @@ class StiltStudyRecipe:
     intermediate: Intermediate = field(default_factory=Intermediate)
     """Settings that differ on the first task of a pair; none: the same as in `finetune`."""
     by_dataset: bool = False
-    """Fine-tune BLURB's datasets with rate, batch and epochs of their recipes, such as `finetune/blurb-bc2gm`, as first
-    tasks too; other datasets have those of `finetune`."""
+    """Fine-tune BLURB's datasets with rate, batch and epochs of their recipes, such as `finetune/blurb-bc2gm`, also
+    as first tasks; other datasets use `finetune`."""
     finetune: finetune.FinetuneRecipe = finetune.PAPERS  # settings of all fine-tunings
 
     def __post_init__(self) -> None:
         check_ranges(self)
         check_by_dataset(self)
         if len(self.datasets) == 1:
-            raise ValueError(f"datasets = {[*map(files.name_of, self.datasets)]}: a pair takes two. Name another one")
+            raise ValueError(
+                f"datasets = {[*map(files.name_of, self.datasets)]}: a pair needs two. Name another dataset"
+            )
         check_chained(self.finetune)
 
 
@@ -140,7 +142,7 @@ def design(recipe: StiltStudyRecipe, inputs: Inputs) -> Design:
     for member in members:
         for note in member.notes:
             notes.setdefault(note, []).append(member.name)
-    leaks = "left out of the first task" if recipe.leaks == "drop" else "kept in the first task"
+    leaks = "removed from the first task" if recipe.leaks == "drop" else "kept in the first task"
     return Design(
         name="stilt",
         title=f"Intermediate tasks: {', '.join(model.name for model in models)}",
@@ -155,10 +157,10 @@ def design(recipe: StiltStudyRecipe, inputs: Inputs) -> Design:
         split=recipe.split,
         called=called(models),
         notes=(
-            f"As many steps: the target alone for as many steps as both tasks took. Leaks: training rows of the first "
-            f"task that hold an item of the target's dev or test set, {leaks}.",
-            "By types: the mean difference over the targets of a type; first tasks of one target are taken together. "
-            "Pairs of a task with itself are left out.",
+            "As many steps: only the target task, for as many steps as both tasks. Leaks: training rows of the "
+            f"first task that hold an item of the target's dev or test set, {leaks}.",
+            "By types: the mean difference over the targets of a type; first tasks of one target are combined. "
+            "Pairs of a task with itself are excluded.",
             *(f"{listed(names)}: {note}" for note, names in notes.items()),
         ),
         absent=absent,
@@ -303,9 +305,9 @@ def members_of(recipe: StiltStudyRecipe, inputs: Inputs) -> tuple[list[Member], 
     read, absent = read_datasets(recipe.datasets, paper, inputs.data, recipe)
     _check_names([dataset.name for dataset, _ in read])
     if len(read) < 2:
-        raise ValueError(f"fewer than two of the datasets are there, and a pair takes two. {' '.join(absent.values())}")
+        raise ValueError(f"fewer than two of the datasets exist, but a pair needs two. {' '.join(absent.values())}")
     for name, why in absent.items():
-        inputs.watch(Progress("reading datasets", 0, 0, "datasets", {"note": f"{name} is left out: {why}"}))
+        inputs.watch(Progress("reading datasets", 0, 0, "datasets", {"note": f"{name} is not in the race: {why}"}))
     one_by_one = partial(counted, watch=inputs.watch, total=len(read), unit="datasets", every=1)
     sealed = [
         Sealed({split: dataset.splits[split] for split in LEAKING})
@@ -334,11 +336,9 @@ def _check_names(names: Sequence[str]) -> None:
     """Raises ValueError where two datasets would share a folder, or one is called like a column of the table."""
     folders = [folder_of(name) for name in names]
     if twice := [name for name, folder in zip(names, folders, strict=True) if folders.count(folder) > 1]:
-        raise ValueError(
-            f"datasets: two of them are called '{twice[0]}'. Name each once, and rename a file of that name"
-        )
+        raise ValueError(f"datasets: two are named '{twice[0]}'. Name each once, or rename a file")
     if clashes := [name for name in names if name in (BASELINE, MORE)]:
-        raise ValueError(f"datasets: '{clashes[0]}' is what a column of the table is called. Rename the file")
+        raise ValueError(f"datasets: '{clashes[0]}' is the name of a column of the table. Rename the file")
 
 
 def _leaking(rows: Sequence[Example], sealed: Sealed) -> frozenset[str]:
@@ -357,8 +357,8 @@ def _drop_rows(dataset: Labelled, ids: frozenset[str], target: str) -> Labelled:
     train = tuple(row for row in dataset.splits["train"] if row.id not in ids)
     if not train:
         raise ValueError(
-            f"{dataset.name}: every training row holds a text of the dev or test set of {target}, so nothing is left "
-            f"to train on before it. Leave one of them out of datasets, or set leaks=keep"
+            f"{dataset.name}: every training row contains a text of the dev or test set of {target}, so no row "
+            "remains to train on. Remove one of them from datasets, or set leaks=keep"
         )
     taught = {label for row in train for label in classes_in(row.label)}
     untaught = tuple(label for label in dataset.labels if label not in taught and dataset.kind != "span")
@@ -402,9 +402,9 @@ def _matrix(outcome: Outcome, model: str) -> Iterator[Section]:
         lines = tuple(_sentences(outcome, cells, contrasts)) if part is parts[-1] else ()
         title = f"{model}: differences by first task" if model else "Differences by first task"
         lead = (
-            "Rows are targets, columns the task that was learnt first. A cell has the difference from the target "
-            "alone, in points: blue is higher, orange lower; the fuller the colour, the larger. Hatched: not "
-            "established after Holm's correction over all cells. Outlined: a control. Each cell leads to its row below."
+            "Rows are targets, columns are first tasks. A cell shows the difference from the target alone, in "
+            "points: blue is higher, orange is lower, and stronger colour is larger. Hatched: not established "
+            "after Holm's correction over all cells. Outlined: a control. Each cell links to its row below."
         )
         yield Section(title, heads, tuple(rows), lines, lead=lead, look="heat sticky")
 
@@ -442,7 +442,7 @@ def _sentences(outcome: Outcome, cells: Sequence[CellResult], contrasts: Mapping
             which = f": {listed(names)}" if len(names) <= NAMED else ""
             counts.append(f"{len(names)} of {len(pairs)} pairs {words} the target alone{which}")
     if not counts:
-        yield f"Of {len(pairs)} pairs none is established to differ from the target alone."
+        yield f"None of {len(pairs)} pairs is established to differ from the target alone."
     else:
         clear = sum(contrast.established for contrast in pairs.values())
         yield f"{'; '.join(counts)}.{'' if clear == len(pairs) else ' The rest may be chance.'}"
@@ -450,7 +450,7 @@ def _sentences(outcome: Outcome, cells: Sequence[CellResult], contrasts: Mapping
     beside = [contrast for key in gains if (contrast := outcome.compared.contrast(key, STEPS)) is not None]
     if beside:
         stand = sum(contrast.said == "better" for contrast in beside)
-        yield f"Of {len(beside)} established gains {stand} stand against as many steps on the target alone."
+        yield f"{stand} of {len(beside)} established gains remain in comparison with as many steps on the target alone."
     controls = {"the same task twice": [key for key in contrasts if key[1] == key[2]]}
     controls[MORE] = [key for key in contrasts if key[1] == MORE]
     for name, keys in controls.items():

@@ -76,8 +76,8 @@ class TapterStudyRecipe:
     order among pieces."""
     adapt_seeds: Positive = 1
     """Adaptations of each contestant, each with another seed, at most as many as `seeds`. Fine-tuning seed k starts
-    from adaptation k mod adapt_seeds. With 1, verdicts are about this one draw of adapting."""
-    first: str = ""  # what models are fine-tuned on first: a dataset of --data, or a labelled file; "": one stage only
+    from adaptation k mod adapt_seeds. With 1, verdicts apply only to this one adaptation."""
+    first: str = ""  # data of the first fine-tuning: a dataset of --data, or a labelled file; "": only one stage
     rows: Count = 0  # number of training rows to sample; 0: all rows
     first_rows: Count = 0  # number of training rows to sample for the first stage; 0: all rows
     rows_seed: Count = 0  # seed of both samples
@@ -87,15 +87,15 @@ class TapterStudyRecipe:
     tapt: mlm.MlmRecipe = field(
         default_factory=lambda: mlm.MlmRecipe(max_tokens=512, plan=replace(mlm.MlmRecipe().plan, clip=0.0))
     )
-    """Settings of TAPT. Gradients are not clipped, nor are TAPTER's: clipping one of the two would move its embeddings
-    less."""
+    """Settings of TAPT. Gradients are not clipped, neither here nor for TAPTER, because clipping would slow the
+    embeddings of one of them."""
     tapter: tapter.TapterRecipe = field(
         default_factory=lambda: tapter.TapterRecipe(max_tokens=512, skipgram=BIOASQ_VECTORS)
     )  # settings of TAPTER
     first_stage: finetune.FinetuneRecipe = field(default_factory=lambda: _fine_tuning(2.0))
     """Settings of the first stage of fine-tuning."""
     finetune: finetune.FinetuneRecipe = field(default_factory=lambda: _fine_tuning(10.0))
-    """Settings of fine-tuning on the task itself; on SQuAD alone the paper has 5 epochs."""
+    """Settings of fine-tuning on the task itself; for SQuAD only, the paper uses 5 epochs."""
 
     def __post_init__(self) -> None:
         check_ranges(self)
@@ -105,7 +105,8 @@ class TapterStudyRecipe:
         for name in ("first_stage", "finetune"):
             if getattr(self, name).head == "kept":
                 raise ValueError(
-                    f"{name}.head = 'kept': the study keeps the head of the first stage by itself. Leave it out"
+                    f"{name}.head = 'kept': the study keeps the head of the first stage automatically. Remove "
+                    "the setting"
                 )
 
 
@@ -176,7 +177,7 @@ def _materials(recipe: TapterStudyRecipe, inputs: Inputs) -> tuple[Materials, Ma
     labelled = inputs.task
     assert labelled is not None
     if inputs.model is None:
-        raise ValueError("the study 'tapter' needs a pretrained model: give --model, a directory or hub id")
+        raise ValueError("the study 'tapter' needs a pretrained model. Add --model with a directory or hub id")
     before = LabelledFiles(train=Path(recipe.first), max_tokens=labelled.max_tokens) if recipe.first else None
     if before and inputs.data is None and not before.train.is_file():
         raise ValueError(f"first = {recipe.first!r}: there is no such file; to name a dataset give --data DIR")
@@ -204,7 +205,7 @@ def _materials(recipe: TapterStudyRecipe, inputs: Inputs) -> tuple[Materials, Ma
         domain = _unseen(heldout, materials, out / "corpora", watch)
         measured = amount(len(domain), "text") if domain else ""
         notes.append(
-            f"No text of --corpus is held out, so the domain loss is that on {measured} of dev that train has not."
+            f"No text of --corpus is held out, so the domain loss is measured on {measured} of dev that train lacks."
             if measured
             else "There is no domain loss: no text of --corpus is held out, and all texts of dev are in train too."
         )
@@ -237,9 +238,9 @@ def _check_first(first: Labelled, target: Labelled) -> None:
     """Raises ValueError where the head of the first stage does not fit the task, or where it trains on test items."""
     if (first.kind, first.labels) != (target.kind, target.labels):
         raise ValueError(
-            f"first: {first.name} is of kind '{first.kind}' with {len(first.labels)} labels, but {target.name} of kind "
-            f"'{target.kind}' with {len(target.labels)}; its head can only be kept where both are the same. Leave "
-            f"'first' out"
+            f"first: {first.name} is of kind '{first.kind}' with {len(first.labels)} labels, but {target.name} of "
+            f"kind '{target.kind}' with {len(target.labels)}. The head can be kept only if both are the same. "
+            "Remove 'first'"
         )
     rows = [row for split in ("dev", "test") for row in target.splits[split]]
     sealed = {_content(row) for row in rows}
@@ -249,8 +250,8 @@ def _check_first(first: Labelled, target: Labelled) -> None:
     questions = {normalised_words(row.pair or "") for row in merged} - {""}
     if duplicates := [row for row in first.splits["train"] if _content(row) in sealed or _content(row)[1] in questions]:
         raise ValueError(
-            f"first: {len(duplicates):,} training rows of {first.name} are also in dev or test of {target.name}, such "
-            f"as {duplicates[0].id!r}. Take them out of one of them"
+            f"first: {len(duplicates):,} training rows of {first.name} are also in dev or test of {target.name}, "
+            f"such as {duplicates[0].id!r}. Remove them from one of the two"
         )
 
 

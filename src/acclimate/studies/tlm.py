@@ -98,22 +98,23 @@ class TlmStudyRecipe:
     """
 
     vary: Literal["retrieval", "k", "rho_1", "rho_2", "stages", "model", "scale", "search"] = "k"
-    """What differs between the rows of the table; all else is the same."""
+    """What differs between the rows of the table; all other settings are equal."""
     seeds: Seeds = 3  # runs of each variant, each with another seed; at least 2
     adapt_seeds: Count = 0
-    """Number of first stages of each variant, each with another seed, at most as many as `seeds`. Run k goes on from
-    first stage k mod adapt_seeds. 0: each run has its first stage."""
+    """Number of first stages of each variant, each with another seed, at most as many as `seeds`. Run k continues
+    from first stage k mod adapt_seeds. 0: each run has its own first stage."""
     ks: tuple[Positive, ...] = (50, 500, 5000)  # values of retrieval.k that vary=k compares
     rho_1s: tuple[Count, ...] = (1, 3, 99, 999)  # values of tlm.rho_1 that vary=rho_1 and vary=search compare
     rho_2s: tuple[Annotated[float, Range(least=0)], ...] = (0.0, 20.0, 100.0, 1000.0)
     """Values of tlm.rho_2 that vary=rho_2 and vary=search compare."""
     tasks: tuple[str | LabelledFiles, ...] = ()
-    """Further tasks beside the one named before: names of datasets of `--data`, or labelled files. Each is a column,
+    """Further tasks besides the main task: names of datasets of `--data`, or labelled files. Each task is a column,
     and each row has its mean over all tasks."""
     scales: tuple[Scale, ...] = ()
-    """Scales of Table 2: each dataset of the paper is trained with its recipe, such as `tlm/scierc-small`, its k too,
-    and a given model with `finetune/tlm-roberta`; `tlm` and `retrieval.k` are not read. vary=scale compares them, and
-    all else varies at one of them. None: the settings `tlm` and `retrieval`, and one row of TLM with vary=scale."""
+    """Scales of Table 2: each dataset of the paper is trained with its recipe, such as `tlm/scierc-small`, including
+    its k, and a given model with `finetune/tlm-roberta`. `tlm` and `retrieval.k` are then not used. vary=scale
+    compares the scales; other values of vary use one of them. None: the settings `tlm` and `retrieval`, and one row
+    of TLM with vary=scale."""
     model_flops: Annotated[float, Range(least=0)] = 0.0
     """FLOP that pretraining the given model took, for Figure 1; the paper: 4.36e21 for RoBERTa-large. 0: unknown, and
     the figure leaves the model out."""
@@ -124,9 +125,9 @@ class TlmStudyRecipe:
     hows: tuple[Literal["random", "bm25", "dsir"], ...] = ("random", "bm25")  # retrievals that vary=retrieval compares
     second: str = ""  # a file or folder of another general corpus, from which vary=retrieval retrieves too; "": none
     retrieval: retrieve.RetrieveRecipe = field(default_factory=retrieve.RetrieveRecipe)
-    """How documents are retrieved for every variant, except for what is varied."""
+    """How documents are retrieved for every variant, except for the varied one."""
     tlm: TlmRecipe = field(default_factory=_race_recipe)
-    """Settings of every variant, except for what is varied."""
+    """Settings of every variant, except for the varied one."""
 
     def __post_init__(self) -> None:
         check_ranges(self)
@@ -134,21 +135,21 @@ class TlmStudyRecipe:
         for name in ("ks", "rho_1s", "rho_2s", "hows"):
             check_each_once(name, getattr(self, name))
         if self.vary != SCALE and self.model_flops:
-            raise ValueError("model_flops is read by vary=scale alone. Leave it out")
+            raise ValueError("model_flops applies only to vary=scale. Remove it")
         if self.rivals and self.vary != SCALE:
-            raise ValueError(f"rivals = {[*self.rivals]} are read by vary=scale alone. Leave them out")
+            raise ValueError(f"rivals = {[*self.rivals]} apply only to vary=scale. Remove them")
         if self.rival_flops and len(self.rival_flops) != len(self.rivals):
             raise ValueError(
                 f"rival_flops = {[*self.rival_flops]}: the rivals are {len(self.rivals)}. Give a value for each"
             )
         if self.vary != SCALE and len(self.scales) > 1:
-            raise ValueError(f"scales = {[*self.scales]}: vary={self.vary} has one scale. Name one, or set vary=scale")
+            raise ValueError(f"scales = {[*self.scales]}: vary={self.vary} uses one scale. Name one, or set vary=scale")
         if self.scales and self.tlm != _race_recipe():
-            raise ValueError("scales takes the settings of TLM from the paper's recipes: leave tlm.* out, or scales")
+            raise ValueError("scales takes the settings of TLM from the paper's recipes. Remove tlm.* or scales")
         if len({*self.scales}) < len(self.scales):
-            raise ValueError(f"scales = {[*self.scales]}: each once")
+            raise ValueError(f"scales = {[*self.scales]}: a scale appears twice. Name each once")
         if self.second and self.vary != "retrieval":
-            raise ValueError(f"second = {self.second!r} is read by vary=retrieval alone. Leave it out")
+            raise ValueError(f"second = {self.second!r} applies only to vary=retrieval. Remove it")
 
 
 RECIPE = TlmStudyRecipe
@@ -238,9 +239,9 @@ def _without_internal(recipe: TlmStudyRecipe, tasks: Sequence[str]) -> list[str]
     if not alike:
         return []
     return [
-        f"With rho_1 = {', '.join(map(str, alike))} no batch of stage 1 is internal, as tlm.plan.steps = {steps:,} "
-        f"is not larger: stage 1 never sees the task, and rho_2 changes nothing. Set tlm.plan.steps to at least "
-        f"{max(alike) + 1}, or leave these values out of rho_1s."
+        f"rho_1 = {', '.join(map(str, alike))} gives stage 1 no internal batch, because tlm.plan.steps = {steps:,} "
+        "is not larger. Stage 1 never sees the task, and rho_2 has no effect. Set tlm.plan.steps to at least "
+        f"{max(alike) + 1}, or remove these values from rho_1s."
     ]
 
 
@@ -312,8 +313,8 @@ def table_b1_recipe(dataset: str, scale: Scale) -> TlmRecipe:
     if not (in_glue or name in of_paper) or not file.is_file():
         known = [entry.name for entry in datasets.DATASETS]
         raise ValueError(
-            f"{dataset} has no settings at the {scale} scale: {', '.join(known)} have all three, those of "
-            f"GLUE 'small'. Leave scales out, to train it with tlm and retrieval"
+            f"{dataset} has no settings at the {scale} scale: {', '.join(known)} have all three, those of GLUE "
+            "'small'. Remove scales to train it with the settings of tlm and retrieval"
         )
     return settings.from_toml(TlmRecipe, file)
 
@@ -355,7 +356,7 @@ def _second_corpus(place: str, materials: Materials, inputs: Inputs) -> Corpus:
     second = corpus_at(Path(place), inputs.out / "second", separated=separated, watch=inputs.watch)
     assert inputs.raw.general is not None
     if second.hash == corpus_at(inputs.raw.general, inputs.out / "second", separated=separated).hash:
-        raise ValueError(f"second = {place!r} has the documents of --general. Give another general corpus")
+        raise ValueError(f"second = {place!r} has the same documents as --general. Give another general corpus")
     return second
 
 
@@ -393,7 +394,7 @@ def variants(recipe: TlmStudyRecipe, model: str | None = None, dataset: str = ""
             return [TlmVariant("without stage 2", one, retrieval), TlmVariant("two stages", two_stages, retrieval)]
         case "model":
             if not model:
-                raise ValueError("vary=model needs a pretrained model: give --model, a directory or hub id")
+                raise ValueError("vary=model needs a pretrained model. Add --model with a directory or hub id")
             goes_on = replace(tlm_recipe, model=model, tokenizer="", rho_1=0)
             return [
                 TlmVariant("model", None, retrieval),
@@ -425,14 +426,14 @@ def _materials(recipe: TlmStudyRecipe, varied: Sequence[TlmVariant], race: RaceR
     joint = [variant.tlm for variant in varied if variant.tlm is not None]
     assert inputs.task is not None
     if inputs.raw.general is None and any(tlm_recipe.reads_corpus for tlm_recipe in joint):
-        raise ValueError("TLM retrieves from general text: give --general")
+        raise ValueError("TLM retrieves from general text. Add --general")
     on_test = len(varied) - 1 if _split(recipe) == "test" else 0
     labelled, model = inputs.labelled(), open_model(inputs.model)
     planned: dict[str, Any] = {"seeds": race.seeds, "comparisons": on_test}
     examination = examine(labelled, inputs.raw.texts(), model=model, **planned, watch=inputs.watch)
     materials = gather(inputs, labelled, examination)
     if joint and (why := unsuited(materials.task.kind, None)):
-        raise ValueError(f"TLM {why}. Take another method for this task")
+        raise ValueError(f"TLM {why}. Use another method for this task")
     return materials
 
 

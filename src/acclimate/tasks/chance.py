@@ -72,16 +72,16 @@ def nothing_learnt(
         score = max(task.score(gold, look) for look in looks)
     if (constant := constant_on_dev(task)) < 1.0:
         if score <= constant:
-            return f"on dev it has {points(score)} points, the same answer to every text {points(constant)}"
+            return f"on dev it has {points(score)} points, and a constant answer {points(constant)}"
         best, bar = chance(task, examples, looks)
         if best <= bar < 1.0:
             return (
-                f"at best it has {points(best)} points on dev, which guesses reach too: {points(bar)} one time in "
-                f"twenty"
+                f"its best score on dev, {points(best)} points, is within chance: guesses reach {points(bar)} one "
+                "time in twenty"
             )
     if loss < constant_loss or exceeds_chance(task, examples, looks):
         return ""
-    return f"its loss on train ends at {loss:.4g}, and that of constant outputs is {constant_loss:.4g}"
+    return f"its final loss on train is {loss:.4g}, and that of constant outputs {constant_loss:.4g}"
 
 
 def exceeds_chance(task: Prepared, examples: Sequence[Example], looks: Sequence[Sequence[Label]]) -> bool:

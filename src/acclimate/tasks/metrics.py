@@ -89,8 +89,8 @@ def metric_named(name: str) -> Metric:
         return accuracy_and_f1(label)
     if name not in METRICS:
         raise ValueError(
-            f"no metric is called {name!r}{meant(name, METRICS)}. Known: {', '.join(METRICS)}, "
-            f"'{WITHOUT}<label>, <label>' and '{AND_F1}<label>'"
+            f"no metric is named {name!r}{meant(name, METRICS)}. Known: {', '.join(METRICS)}, '{WITHOUT}<label>, "
+            f"<label>' and '{AND_F1}<label>'"
         )
     return METRICS[name]
 
@@ -105,8 +105,8 @@ def metric_for(kind: Kind, name: str, default: str = "") -> Metric:
     if kind not in metric.kinds:
         names = ", ".join(fitting for fitting, known in METRICS.items() if kind in known.kinds)
         raise ValueError(
-            f"metric={name!r}: judges {' and '.join(metric.kinds)}, but this is a task of kind {kind!r}. Give one of "
-            f"{names}, leave it out (then {default}), or state another kind"
+            f"metric={name!r}: applies to {' and '.join(metric.kinds)}, but this task is of kind {kind!r}. Use one "
+            f"of {names}, remove the metric (default {default}), or change the kind"
         )
     return metric
 
@@ -147,14 +147,14 @@ def blurb_score(scores: Mapping[str, float]) -> float:
     names = [name for names in BLURB.values() for name in names]
     if missing := [name for name in names if name not in scores]:
         raise ValueError(
-            f"no score for {', '.join(missing)}: the BLURB score needs all {len(names)} datasets. Run those as well, "
-            f"and compare single datasets until then"
+            f"no score for {', '.join(missing)}: the BLURB score needs all {len(names)} datasets. Run those too, "
+            "and compare single datasets until then"
         )
     if unknown := [name for name in scores if name not in names]:
-        raise ValueError(f"{', '.join(map(repr, unknown))}: no dataset of BLURB. Known: {', '.join(names)}")
+        raise ValueError(f"{', '.join(map(repr, unknown))}: not a dataset of BLURB. Known: {', '.join(names)}")
     for name, score in scores.items():
         if not math.isfinite(score):
-            raise ValueError(f"the score of {name} is {score}, of which no mean can be taken. Run it again")
+            raise ValueError(f"the score of {name} is {score}, so no mean can be computed. Run it again")
     return sum(sum(scores[name] for name in names) / len(names) for names in BLURB.values()) / len(BLURB)
 
 
@@ -385,7 +385,7 @@ def _numbers(gold: Sequence[Label], predicted: Sequence[Label]) -> tuple[Values,
         for label in labels:
             if isinstance(label, str | tuple) or not np.isfinite(label):
                 raise ValueError(
-                    f"the {side} label {label!r} is no finite number, which a correlation needs; correct it"
+                    f"the {side} label {label!r} is not a finite number, but a correlation needs one; correct it"
                 )
     return np.array(gold, dtype=np.float64), np.array(predicted, dtype=np.float64)
 
@@ -477,7 +477,7 @@ def _tags(gold: Sequence[Label], predicted: Sequence[Label]) -> list[tuple[tuple
     pairs = [(label_texts(ours), label_texts(theirs)) for ours, theirs in zip(gold, predicted, strict=True)]
     for row, (ours, theirs) in enumerate(pairs):
         if len(ours) != len(theirs):
-            raise ValueError(f"item {row}: {len(ours)} gold tags, but {len(theirs)} predicted; give one tag a word")
+            raise ValueError(f"item {row}: {len(ours)} gold tags, but {len(theirs)} predicted; give one tag per word")
     return pairs
 
 

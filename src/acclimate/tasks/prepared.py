@@ -87,7 +87,9 @@ class Prepared:
         """
         place = self.path / _SEALED
         if files.sha256_of(place) != self.hashes["sealed"]:
-            raise files.DamagedError(f"{place} is damaged: its hash is not the one in {self.path / _ABOUT}")
+            raise files.DamagedError(
+                f"{place} is damaged: its hash differs from {self.path / _ABOUT}. Prepare the task again"
+            )
         labels = [label_of(label) for label in files.read_json(place)]
         look = {"by": by, "time": datetime.now(UTC).isoformat(), "test": self.hashes["test"]}
         files.append_line(self._looks, json.dumps(look, ensure_ascii=False))
@@ -176,8 +178,8 @@ def prepare(task: Task, source: Path, path: Path) -> Prepared:
         before = open_prepared(path)
         if dict(before.hashes) != hashes:
             raise ValueError(
-                f"{path} holds other data than {source} now gives: another run ({before.name}) was begun there, or the "
-                f"file has changed, or a setting such as rows or max_tokens. Choose another {option('out')}"
+                f"{path} has other data than {source} now gives. Another run ({before.name}) began there, or the "
+                f"file changed, or a setting such as rows or max_tokens. Choose another {option('out')}"
             )
         return before
     open_splits = {**splits, "test": [_without_label(example, task.kind) for example in splits["test"]]}
@@ -224,11 +226,11 @@ def open_prepared(path: Path) -> Prepared:
     """
     if path.is_file():
         raise ValueError(
-            f"{path} is a file, and no prepared task. Make one of it: acclimate data prepare {path} --out runs/task, "
-            f"then state runs/task/data"
+            f"{path} is a file, not a prepared task. Prepare it with acclimate data prepare {path} --out runs/task, "
+            "then give runs/task/data"
         )
     if not (path / _ABOUT).exists() and (path / "data" / _ABOUT).exists():
-        raise ValueError(f"{path} is the directory of a run, and its task lies in it. State {path / 'data'}")
+        raise ValueError(f"{path} is the directory of a run. Give its task instead: {path / 'data'}")
     files.check_manifest(path)
     about = files.read_json(path / _ABOUT)
     return Prepared(
@@ -249,8 +251,8 @@ def check_unprepared(path: Path) -> None:
     places = (path, path / "data") if os.path.isdir(path) else (path.parent,)
     if any(all(os.path.exists(place / name) for name in (files.MANIFEST, _ABOUT, _SEALED)) for place in places):
         raise ValueError(
-            f"{path} is of a prepared task, whose test labels are sealed. Name the labelled files that it was made of, "
-            f"with the same options (with {option('split_seed')} too, if acclimate made the split)"
+            f"{path} belongs to a prepared task, whose test labels are sealed. Name the labelled files that it was "
+            f"prepared from, with the same options (with {option('split_seed')} too, if acclimate made the split)"
         )
 
 

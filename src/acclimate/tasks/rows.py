@@ -79,8 +79,8 @@ def mention_places(examples: Sequence[Example], encoded: BatchEncoding, spans: P
         stretches = spans(example)
         if len(stretches) != PAIR:
             raise ValueError(
-                f"{example.id}: {len(stretches)} mentions are known of, but {PAIR} are needed to read them in place of "
-                f"the first token. Leave pooling out, or prepare the task from annotated relations"
+                f"{example.id}: {len(stretches)} mentions have positions, but {PAIR} are needed to read mentions "
+                "instead of the first token. Remove pooling, or prepare the task from annotated relations"
             )
         offsets = np.asarray(encoded["offset_mapping"][row])
         text_T = np.array([-1 if text is None else text for text in encoded.sequence_ids(row)])
@@ -127,8 +127,8 @@ def encode_rows(
         return encode_spans(examples, tokenizer, max_tokens)
     if spans is not None and not tokenizer.is_fast:
         raise ValueError(
-            "the tokenizer has no fast version, so it is unknown which piece belongs to which mention or text. Save "
-            "one (tokenizer.json) with transformers, use another model, or set finetune.pooling=mean"
+            "the tokenizer has no fast version, so acclimate cannot map tokens to mentions or texts. Save one "
+            "(tokenizer.json) with transformers, use another model, or set finetune.pooling=mean"
         )
     texts = [example.text for example in examples]
     pairs = [example.pair or "" for example in examples] if any(example.pair for example in examples) else None
@@ -189,7 +189,7 @@ def with_labels(rows: Batch, examples: Sequence[Example], kind: Kind, labels: Se
                 raise ValueError(f"{example.id}: label {example.label!r} is not a number")
         return _with_label_values(rows, np.asarray([example.label for example in examples], dtype=np.float64))
     raise ValueError(
-        f"a task of kind '{kind}' cannot be fine-tuned; these can: sequence, multilabel, score, tokens, span"
+        f"a task of kind '{kind}' cannot be fine-tuned. These kinds can: sequence, multilabel, score, tokens, span"
     )
 
 
@@ -210,8 +210,8 @@ def emptied(rows: Batch, examples: Sequence[Example], tokenizer: PreTrainedToken
         lost = int(np.count_nonzero(rows.lengths <= len(tokenizer("", pair)["input_ids"])))
     if lost == count:
         raise ValueError(
-            f"the tokenizer leaves nothing of any of the {count:,} training {what}, from {examples[0].id} on. Check "
-            f"the column of the text, or take a model whose vocabulary knows its characters"
+            f"the tokenizer makes no token of any of the {count:,} training {what}, from {examples[0].id} on. Check "
+            "the text column, or use a model whose vocabulary has its characters"
         )
     return lost, what
 
@@ -231,8 +231,8 @@ def word_values(values_N: np.ndarray, rows: Batch) -> list[np.ndarray]:
 def _encoded_words(examples: Sequence[Example], tokenizer: PreTrainedTokenizerBase, max_tokens: int) -> Batch:
     if not tokenizer.is_fast:
         raise ValueError(
-            "the tokenizer has no fast version, so it is unknown which piece belongs to which word. Save one "
-            "(tokenizer.json) with transformers, or use another model"
+            "the tokenizer has no fast version, so acclimate cannot map tokens to words. Save one (tokenizer.json) "
+            "with transformers, or use another model"
         )
     encoded = tokenizer(
         [example.text for example in examples],
@@ -331,7 +331,7 @@ def _tagged(rows: Batch, examples: Sequence[Example], index: dict[str, int]) -> 
     for example in examples:
         starts.append(len(codes))
         if not isinstance(example.label, tuple) or len(example.label) != len(words_of(example.text)):
-            raise ValueError(f"{example.id}: label {example.label!r} is not a tuple of one tag a word")
+            raise ValueError(f"{example.id}: label {example.label!r} is not a tuple of one tag per word")
         codes += [_index(example, tag, index) for tag in example.label]
     tokens, words = _words_of_tokens(rows, np.array(starts, dtype=np.int64))
     tags = np.full(len(rows.ids), NOT_PREDICTED, dtype=np.int64)

@@ -50,7 +50,7 @@ def encode_spans(examples: Sequence[Example], tokenizer: PreTrainedTokenizerBase
     """
     if not tokenizer.is_fast:
         raise ValueError(
-            "the tokenizer has no fast version, so it does not say which characters a token stands for. Save one "
+            "the tokenizer has no fast version, so acclimate cannot map tokens to characters. Save one "
             "(tokenizer.json) with transformers, or use another model"
         )
     if max_tokens < FEWEST:

@@ -127,9 +127,9 @@ def tags_of(spans: Iterable[tuple[int, int, str]], words: int, scheme: Scheme) -
     tags = [OUTSIDE] * words
     for first, last, kind in sorted(spans):
         if not 0 <= first <= last < words:
-            raise ValueError(f"an entity from word {first} to word {last} does not lie within {words} words")
+            raise ValueError(f"an entity from word {first} to word {last} exceeds {words} words")
         if any(tag != OUTSIDE for tag in tags[first : last + 1]):
-            raise ValueError(f"the entity from word {first} to word {last} overlaps another; a word bears one tag")
+            raise ValueError(f"the entity from word {first} to word {last} overlaps another, but a word has one tag")
         letters = [begin, *[inside] * (last - first - 1), end] if last > first else [single]
         tags[first : last + 1] = [letter if kind == UNTYPED else f"{letter}-{kind}" for letter in letters]
     return tuple(tags)
@@ -235,5 +235,8 @@ def _split_types(tags: Sequence[str]) -> list[list[str]]:
     if odd := [
         tag for tag, types in zip(tags, parts, strict=True) if tag != OUTSIDE and len(types) < len(joined_tags(tag))
     ]:
-        raise ValueError(f"the tag {odd[0]!r} joins two of one type; a word can bear one of each. Correct the labels")
+        raise ValueError(
+            f"the tag {odd[0]!r} joins two entities of one type, but a word can have one of each type. Correct the "
+            "labels"
+        )
     return [[types.get(kind, OUTSIDE) for types in parts] for kind in sorted(set().union(*parts))]

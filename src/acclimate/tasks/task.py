@@ -21,7 +21,7 @@ from acclimate.tasks.tags import words_of
 
 Kind = Literal["tokens", "sequence", "multilabel", "score", "span"]
 PROBED: tuple[Kind, ...] = ("sequence", "multilabel", "score", "tokens")  # a span's ends are no label of a state
-NOT_OF_A_STATE = "a linear layer on the state of a text, or of a word, does not say where an answer begins and ends"
+NOT_OF_A_STATE = "a linear layer on the state of a text, or of a word, cannot mark where an answer begins and ends"
 Values = npt.NDArray[np.float64]
 
 
@@ -110,11 +110,11 @@ def checked_splits(task: Task, path: Path) -> dict[Split, list[Example]]:
 
 def _check_split(task: Task, split: Split, examples: Sequence[Example]) -> None:
     if not examples:
-        raise ValueError(f"{task.name}: the split {split!r} has no examples; check the files that it is read from")
+        raise ValueError(f"{task.name}: the split {split!r} has no examples. Check its files")
     for example in examples:
         if not example.text.strip():
             raise ValueError(
-                f"{task.name}, {split}, {example.id}: the text is empty ({example.text!r}); leave the row out"
+                f"{task.name}, {split}, {example.id}: the text is empty ({example.text!r}); remove the row"
             )
 
 
@@ -127,14 +127,14 @@ def _check_apart(task: Task, splits: Mapping[Split, Sequence[Example]]) -> None:
             if example.id in split_of_id:
                 raise ValueError(
                     f"{task.name}, {split}: the id {example.id!r} already occurs in {split_of_id[example.id]!r}. "
-                    f"Each prediction needs another id: leave the copy out, or give it another id"
+                    "Each prediction needs another id: remove the copy, or give it another id"
                 )
             split_of_id[example.id] = split
             earlier = split_of_group.setdefault(example.group, split) if example.group else split
             if earlier != split:
                 raise ValueError(
-                    f"{task.name}, {split}, {example.id}: its group {example.group!r} also stands in {earlier!r}, "
-                    f"which would let the model see test material. Move the whole group to one split"
+                    f"{task.name}, {split}, {example.id}: its group {example.group!r} is also in {earlier!r}, so "
+                    "the model would be trained on test material. Move the whole group to one split"
                 )
 
 
@@ -146,15 +146,15 @@ def _check_labels(task: Task, splits: Mapping[Split, Sequence[Example]]) -> None
             for label in (example.label,) if task.kind == "sequence" else classes_in(example.label):
                 if label not in names:
                     raise ValueError(
-                        f"{task.name}, {split}, {example.id}: the label {label!r} is none of the task's "
+                        f"{task.name}, {split}, {example.id}: the label {label!r} is not a label of the task "
                         f"({', '.join(map(repr, task.labels))}). Correct the file, or add it to the task's labels"
                     )
     counts = Counter(label for example in splits["train"] for label in classes_in(example.label))
     missing = [label for label in task.labels if not counts[label] and label not in task.untaught]
     if missing:
         raise ValueError(
-            f"{task.name}, train: no example bears {', '.join(map(repr, missing))}, which therefore cannot be learnt. "
-            f"Add examples, or take it off the task's labels and out of the other splits"
+            f"{task.name}, train: no example has {', '.join(map(repr, missing))}, so it cannot be learned. Add "
+            "examples, or remove it from the labels of the task and from the other splits"
         )
 
 
@@ -165,7 +165,7 @@ def _check_tags(task: Task, splits: Mapping[Split, Sequence[Example]]) -> None:
             if not isinstance(example.label, tuple) or len(example.label) != len(words) or "" in words:
                 raise ValueError(
                     f"{task.name}, {split}, {example.id}: {len(words)} words need a tuple of as many tags, not "
-                    f"{example.label!r}. Words stand between single spaces, a tag each"
+                    f"{example.label!r}. Separate words by single spaces, and give one tag per word"
                 )
 
 
@@ -174,8 +174,8 @@ def _check_numbers(task: Task, splits: Mapping[Split, Sequence[Example]]) -> Non
         for example in examples:
             if not isinstance(example.label, int | float) or not math.isfinite(example.label):
                 raise ValueError(
-                    f"{task.name}, {split}, {example.id}: the label {example.label!r} is no finite number, but the "
-                    f"task's are numbers to predict. Correct it or leave the row out"
+                    f"{task.name}, {split}, {example.id}: the label {example.label!r} is not a finite number, but "
+                    "the task predicts numbers. Correct it or remove the row"
                 )
 
 
@@ -219,5 +219,5 @@ def sampled(examples: Sequence[Example], count: int, seed: int) -> list[Example]
         (surplus if classes <= known_classes else first).append(position)
         known_classes |= classes
     if count < len(first):
-        raise ValueError(f"{count} rows asked for, but it takes {len(first)} to have one of every class. Ask for more")
+        raise ValueError(f"{count} rows requested, but {len(first)} are needed for one of every class. Request more")
     return [examples[position] for position in sorted([*first, *surplus][:count])]

@@ -107,7 +107,7 @@ def _shifts(
     # a class that no training row has stays as improbable as it is
     logs_C = np.log([shares.get(label, 1.0) for label in labels])
     for tau in TAUS:
-        sentence = f"rare classes are predicted sooner than their probabilities say (logit adjustment, tau = {tau:g})"
+        sentence = f"rare classes are predicted at lower probabilities (logit adjustment, tau = {tau:g})"
         yield tau, (tau * logs_C).astype(np.float32), sentence if tau else ""
 
 

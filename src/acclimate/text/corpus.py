@@ -89,7 +89,7 @@ class Corpus:
             begins = list(accumulate((batch.num_rows for batch in batches), initial=0))
             for number in numbers:
                 if not 0 <= number < begins[-1]:
-                    raise IndexError(f"{self.path} has {begins[-1]:,} documents, none with the number {number}")
+                    raise IndexError(f"{self.path} has {begins[-1]:,} documents, so the number {number} does not exist")
                 place = bisect_right(begins, number) - 1
                 row = int(number) - begins[place]
                 yield Document(*(batches[place].column(name)[row].as_py() for name in ("id", "text", "source")))
@@ -122,10 +122,12 @@ class Corpus:
                         raise
                     seal(directory)
                     os.replace(directory, path)
-        check_manifest(path, way_out=f"Remove {path}; it is built anew")
+        check_manifest(path, way_out=f"Remove {path}; then it is built again")
         tokens = open_tokens(path)
         if (tokens.tokenizer, tokens.corpus) != (identity, self.hash):
-            raise ValueError(f"{path} holds the tokens of another corpus or tokenizer. Remove it; it is built anew")
+            raise ValueError(
+                f"{path} contains the tokens of another corpus or tokenizer. Remove it; then it is built again"
+            )
         return tokens
 
     @property
@@ -160,8 +162,8 @@ class Corpus:
             check_manifest(self.path, names=(_FACTS,))
         if not file.is_file():
             raise ValueError(
-                f"{self.path} holds no corpus: it has no {_FACTS}. Make one with `acclimate data corpus`, in Python by "
-                f"write_corpus"
+                f"{self.path} contains no corpus: it has no {_FACTS}. Create one with `acclimate data corpus`, or "
+                "write_corpus in Python"
             )
         facts = read_object(file)
         if facts.get("version") == _VERSION or (self.path / MANIFEST).exists():
@@ -169,7 +171,7 @@ class Corpus:
         if facts.get("version") != _VERSION:
             raise ValueError(
                 f"{file}: format {facts.get('version')}, but this release reads {_VERSION}. Remove {self.path}, and "
-                f"write the corpus anew"
+                "write the corpus again"
             )
         return facts
 
@@ -192,7 +194,7 @@ def write_corpus(documents: Iterable[Document], path: Path) -> Corpus:
     with new_directory(mine) as directory:
         facts = _write(documents, directory / _DOCUMENTS)
         if not facts["documents"]:
-            raise ValueError(f"{path}: no document to write ({facts['empty']} held nothing but white space). Add text")
+            raise ValueError(f"{path}: no document to write ({facts['empty']} contained only white space). Add text")
         write_json(directory / _FACTS, facts)
     try:
         _refuse_taken(path)
@@ -205,10 +207,11 @@ def write_corpus(documents: Iterable[Document], path: Path) -> Corpus:
 
 def _refuse_taken(path: Path) -> None:
     if (path / _FACTS).is_file():
-        raise FileExistsError(f"{path} already holds a corpus. Open it with Corpus(path), or write to another path")
+        raise FileExistsError(f"{path} already contains a corpus. Open it with Corpus(path), or write to another path")
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise FileExistsError(
-            f"{path} is there and is not an empty folder, nor a corpus. Remove {path}, or write the corpus elsewhere"
+            f"{path} already exists and is neither an empty folder nor a corpus. Remove {path}, or write the "
+            "corpus elsewhere"
         )
 
 

@@ -116,7 +116,7 @@ def files_of(path: Path) -> list[Path]:
     check_file(path)
     if not path.name.endswith((*ENDINGS, *ARRAYS)):
         raise ValueError(
-            f"{named(path)}: its name ends in none of {', '.join((*ENDINGS, '.json'))}. Rename or convert it"
+            f"{named(path)}: its name must end in one of {', '.join((*ENDINGS, '.json'))}. Rename or convert it"
         )
     return [path]
 
@@ -149,7 +149,7 @@ def _folder_files(folder: Path, *, every: bool = False) -> Iterator[Path]:
             about = os.stat(directory)
             entries = list(directory.iterdir())
         except OSError as error:
-            raise ValueError(f"{named(directory)}: cannot be read ({error.strerror}). Check who may read it") from error
+            raise ValueError(f"{named(directory)}: cannot be read ({error.strerror}). Check its permissions") from error
         if (about.st_dev, about.st_ino) in visited:
             continue
         visited.add((about.st_dev, about.st_ino))
@@ -196,8 +196,8 @@ def _blocks(file: Path, field: str, limits: ReadLimits) -> NumberedRows:
             block.append(line.rstrip("\r\n"))
             if length > limits.line:
                 raise ValueError(
-                    f"{named(file)}:{first}: more than {limits.line:,} characters without a blank line. If a line is a "
-                    f"document, say separated=line"
+                    f"{named(file)}:{first}: more than {limits.line:,} characters without a blank line. If each "
+                    "line is a document, set separated=line"
                 )
         elif block:
             yield first, {field: "\n".join(block)}
@@ -252,7 +252,7 @@ def document_of(place: str, values: RowValues, field: str) -> Document | str:
         return f"no field {field!r}{meant(field, values)}"
     text, name, source = values[field], values.get("id"), values.get("source")
     if not isinstance(text, str):
-        return f"{field!r} is {shown(text)}, but a document is text"
+        return f"{field!r} is {shown(text)}, but a document must be text"
     if name is not None and (isinstance(name, bool) or not isinstance(name, str | int)):
         return f"the id {shown(name)} is neither text nor a whole number"
     if source is not None and not isinstance(source, str):
@@ -265,15 +265,15 @@ def document_of(place: str, values: RowValues, field: str) -> Document | str:
 
 def _field_error(field: str, present: Sequence[str], file: Path) -> ValueError:
     return ValueError(
-        f"{named(file)}: no field {field!r}{meant(field, present)}; its fields are {shown(list(present))}. Rename the "
-        f"one that holds the text (from Python: field=NAME)"
+        f"{named(file)}: no field {field!r}{meant(field, present)}; its fields are {shown(list(present))}. Rename "
+        "the field with the text, or set field=NAME in Python"
     )
 
 
 def check_rows(where: str, rows: int, rejections: int, rejected: Sequence[Rejected]) -> None:
     """Raise ValueError if there is no document, or if more than half cannot be used."""
     if not rows:
-        raise ValueError(f"{where}: holds no document. Name another file or folder")
+        raise ValueError(f"{where}: contains no document. Name another file or folder")
     if 2 * rejections > rows:
         first = "; ".join(f"{rejection.place}: {rejection.reason}" for rejection in rejected[:3])
         raise ValueError(
@@ -288,10 +288,10 @@ def parquet_columns(path: Path, limits: ReadLimits = LIMITS) -> list[str]:
 
     head = check_file(path)
     if not head:
-        raise ValueError(f"{named(path)}: is empty (0 bytes). Write it anew or name another file")
+        raise ValueError(f"{named(path)}: is empty (0 bytes). Write it again or name another file")
     if head[:4] != b"PAR1":
-        kind, way_out = foreign(head) or ("something else", "Write it anew or give it the name that it should have")
-        raise ValueError(f"{named(path)}: not a Parquet file, whatever its name says; it is {kind}. {way_out}")
+        kind, way_out = foreign(head) or ("something else", "Write it again, or correct its name")
+        raise ValueError(f"{named(path)}: not a Parquet file despite its name, but {kind}. {way_out}")
     with _damage_named(path), pyarrow.parquet.ParquetFile(path) as file:
         groups = range(file.metadata.num_row_groups)
         check_size(path, sum(file.metadata.row_group(group).total_byte_size for group in groups), limits)
@@ -365,14 +365,14 @@ def dataset_files(folder: Path) -> list[Path]:
         listed = [entry["filename"] for entry in state_of_dataset["_data_files"]]
         selected = state_of_dataset.get("_indices_files") or state_of_dataset.get("_indices_data_files")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(f"{named(state)}: not what `save_to_disk` writes ({error}). Save the dataset anew") from error
+        raise ValueError(f"{named(state)}: not what `save_to_disk` writes ({error}). Save the dataset again") from error
     if selected:
         raise ValueError(
-            f"{named(folder)}: holds a selection of rows that was not written out. Save it after `flatten_indices()`"
+            f"{named(folder)}: contains a selection of rows without its data. Save it after `flatten_indices()`"
         )
     for name in listed:
         if not isinstance(name, str) or Path(name).name != name:
-            raise ValueError(f"{named(state)}: {shown(name)} is not a file of this folder. Save the dataset anew")
+            raise ValueError(f"{named(state)}: {shown(name)} is not a file of this folder. Save the dataset again")
         check_file(folder / name)
     return [folder / name for name in listed]
 
@@ -424,7 +424,7 @@ def _rows(path: Path, batches: Iterator[Any], limits: ReadLimits) -> Iterator[di
             if isinstance(error, UnicodeDecodeError | pa.ArrowException):
                 raise
             raise ValueError(
-                f"{named(path)}: a value in it is out of range ({error}). Write it anew as text"
+                f"{named(path)}: a value in it is out of range ({error}). Write it again as text"
             ) from error
         size += batch.nbytes
         check_size(path, size, limits)
@@ -435,8 +435,8 @@ def check_size(path: Path, unpacked: int, limits: ReadLimits) -> None:
     size = path.stat().st_size
     if unpacked > limits.content or unpacked > max(limits.grace, limits.ratio * size):
         raise ValueError(
-            f"{named(path)}: unpacks to {unpacked:,} bytes or more, {unpacked // size:,} times its size, as a "
-            f"decompression bomb does. If it is what it should be, write it as .jsonl"
+            f"{named(path)}: unpacks to {unpacked:,} bytes or more, {unpacked // size:,} times its size, like a "
+            "decompression bomb. If the file is genuine, write it as .jsonl"
         )
 
 
@@ -448,8 +448,8 @@ def _damage_named(path: Path) -> Iterator[None]:
         yield
     # ArrowInvalid is a ValueError too, but does not name the file; too large for memory raises an ArrowException
     except (pa.ArrowException, OSError) as error:
-        raise ValueError(f"{named(path)}: damaged ({printable(str(error))[:200]}). Fetch or write it anew") from error
+        raise ValueError(f"{named(path)}: damaged ({printable(str(error))[:200]}). Fetch or write it again") from error
     except UnicodeDecodeError as error:
         raise ValueError(
-            f"{named(path)}: a text in it is not UTF-8 ({error}). Write it anew from Unicode text"
+            f"{named(path)}: a text in it is not UTF-8 ({error}). Write it again from Unicode text"
         ) from error

@@ -49,7 +49,7 @@ def jats_articles(path: Path, field: str, limits: ReadLimits) -> Iterator[tuple[
     reader = _JatsReader(path, field, limits)
     if not (yield from fed(reader.parser, read_blocks(path, limits), reader.articles)):
         raise ValueError(
-            f"{named(path)}: holds no article; its outermost element is {shown(reader.root)}. Leave it out"
+            f"{named(path)}: contains no article; its outermost element is {shown(reader.root)}. Remove the file"
         )
 
 
@@ -124,7 +124,7 @@ class _JatsReader:
         self._text.append(text)
         self._length += len(text)
         if self._length > self._limits.line:
-            raise self.parser.error(f"an article of more than {self._limits.line:,} characters. Leave it out")
+            raise self.parser.error(f"an article of more than {self._limits.line:,} characters. Remove it")
 
     def _is_open(self, path: tuple[str, ...]) -> bool:
         return len(self._open) == len(path) and tuple(self._open) == path

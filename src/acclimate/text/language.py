@@ -36,7 +36,8 @@ def check_language(name: str) -> None:
     """Raise ValueError for a language that cannot be recognised."""
     if name not in LANGUAGES:
         raise ValueError(
-            f"language is '{name}', but only these can be recognised: {', '.join(LANGUAGES)}. Or leave it out"
+            f"language is '{name}', but only these can be recognised: {', '.join(LANGUAGES)}. Choose one of "
+            "them, or remove language"
         )
 
 

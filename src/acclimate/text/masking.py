@@ -41,8 +41,8 @@ class Replacement:
     def __post_init__(self) -> None:
         if min(self.masked, self.random) < 0 or self.masked + self.random > 1 + 1e-9:
             raise ValueError(
-                f"masked={self.masked} and random={self.random} are no shares of the predicted tokens. Choose numbers "
-                "from 0 on that add up to at most 1"
+                f"masked={self.masked} and random={self.random} must be shares of the predicted tokens. Choose "
+                "numbers of at least 0 that add up to at most 1"
             )
         if self.random and len(set(self.special)) >= self.vocabulary:
             raise ValueError(f"all {self.vocabulary} ids are special, so no random token can be drawn. Set random=0")
@@ -99,7 +99,7 @@ def mask_words(
     Raises ValueError if the rate is outside (0, 1].
     """
     if not 0 < rate <= 1:
-        raise ValueError(f"masking rate {rate} is outside (0, 1]; 0.15 masks about every seventh token")
+        raise ValueError(f"masking rate {rate} is outside (0, 1]; choose for example 0.15, about every seventh token")
     ordinary = replacement.ordinary()
     places = np.flatnonzero(ordinary[ids])  # of the tokens that may be predicted
     # words are numbered over the whole batch with special tokens, then renumbered without words of special tokens only

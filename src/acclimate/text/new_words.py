@@ -200,13 +200,13 @@ class Cutter:
             )
         if backend.pre_tokenizer is None or (self.kind == "BPE" and backend.decoder is None):
             raise ValueError(
-                "the tokenizer has no rules that cut text into words, or none that tell the marks of pieces from their "
-                "text (pre_tokenizer and decoder of tokenizer.json), so it takes no whole words. Take another model"
+                "the tokenizer has no rules that split text into words or decode tokens (pre_tokenizer and decoder "
+                "of tokenizer.json), so whole words cannot be added. Use another model"
             )
         if self.kind == "BPE" and (model["end_of_word_suffix"] or model["continuing_subword_prefix"]):
             raise ValueError(
-                "the tokenizer marks the ends or insides of words (end_of_word_suffix, continuing_subword_prefix), and "
-                "a BPE that does takes no whole words. Take a model with a byte-level vocabulary"
+                "the tokenizer marks the ends or insides of words (end_of_word_suffix, continuing_subword_prefix), "
+                "so whole words cannot be added to its BPE. Use a model with a byte-level vocabulary"
             )
         if self.kind == "Unigram":
             self.unknown = model["unk_id"]
@@ -263,7 +263,7 @@ def _mark(rules: dict[str, Any]) -> str:
         if rule["type"] == "Metaspace":
             return str(rule["replacement"])
     raise ValueError(
-        "the Unigram tokenizer has no Metaspace rule, so the beginning of a word looks like the inside of others"
+        "the Unigram tokenizer has no Metaspace rule, so beginnings of words cannot be distinguished. Use another model"
     )
 
 
@@ -296,8 +296,8 @@ def _extend_scores(rules: dict[str, Any], numbered: Mapping[str, int], first: in
     for number in range(len(entries), first):
         if number not in added:
             raise ValueError(
-                f"the tokenizer's vocabulary has a gap: no entry has the id {number:,}, though larger ones are taken. "
-                "Save it anew with all ids in use"
+                f"the tokenizer's vocabulary has a gap: no entry has the id {number:,}, but larger ids exist. Save "
+                "it again without gaps"
             )
         entries.append([added[number], lowest])
     for form in numbered:
@@ -312,12 +312,12 @@ def _check(tokenizer: Tokenizer, old: Mapping[str, int], numbered: Mapping[str, 
     new = tokenizer.get_vocab(with_added_tokens=True)
     if moved := [entry for entry, number in old.items() if new.get(entry) != number]:
         raise ValueError(
-            f"{len(moved):,} entries of the vocabulary would get other ids, such as '{moved[0]}' (id {old[moved[0]]:,})"
-            ". The tokenizer numbers its entries with gaps; save it anew with all ids in use"
+            f"{len(moved):,} entries of the vocabulary would get other ids, such as '{moved[0]}' (id "
+            f"{old[moved[0]]:,}). The ids of the tokenizer have gaps. Save it again without gaps"
         )
     for form, number in numbered.items():
         if (ids := [piece.id for piece in tokenizer.model.tokenize(form)]) != [number]:
-            raise ValueError(f"the new word '{form}' would be read as the pieces {ids}, not whole. Leave it out")
+            raise ValueError(f"the new word '{form}' would be split into the tokens {ids}. Remove it")
 
 
 def woken(before: Cutter, after: Cutter) -> int:

@@ -62,16 +62,16 @@ _UNREAD = 5  # file names in the report
 class CorpusRecipe:
     """Which documents of raw text are kept."""
 
-    field: str = "text"  # field, or column, that holds the text
+    field: str = "text"  # field or column of the text
     language: str = ""
-    """Two letters, such as en: documents of another language are left out, those of an unknown one stay."""
-    least_words: Count = 0  # fewest words of a document, as white space separates them; PubMedBERT: 128
+    """Two letters, such as en: remove documents of another language; keep those of an unknown one."""
+    least_words: Count = 0  # fewest words of a document, separated by white space; PubMedBERT: 128
     most_words: Count = 0  # most words of a document; 0: any number
     least_characters: Count = 0  # fewest characters of a document
     most_characters: Count = 0  # most characters of a document; 0: any number
-    exact: bool = True  # leave out documents with the same words as an earlier one
-    near: Annotated[float, Range(least=0, most=1, hint=", a Jaccard similarity; 0 looks for none")] = 0.8
-    """Also leave out documents whose runs of five words have this Jaccard similarity, or more, with those of an earlier
+    exact: bool = True  # remove documents with the same words as an earlier one
+    near: Annotated[float, Range(least=0, most=1, hint=", a Jaccard similarity; 0: no search")] = 0.8
+    """Also remove documents whose runs of five words have this Jaccard similarity, or more, with those of an earlier
     one; 0: none."""
 
     def __post_init__(self) -> None:
@@ -80,12 +80,14 @@ class CorpusRecipe:
             check_language(self.language)
         if self.near and not self.exact:
             raise ValueError(
-                f"near is {self.near}, but exact is false: what is the same is nearly the same. Say near=0"
+                f"near is {self.near}, but exact is false, and exact copies are also near copies. Set near=0"
             )
         for unit in ("words", "characters"):
             least, most = getattr(self, f"least_{unit}"), getattr(self, f"most_{unit}")
             if 0 < most < least:
-                raise ValueError(f"least_{unit} is {least} and most_{unit} {most}: no document is both. Correct one")
+                raise ValueError(
+                    f"least_{unit} is {least} and most_{unit} {most}, so no document fits. Correct one of them"
+                )
 
     def filters(self) -> Filters:
         return Filters(self.language, self.least_words, self.most_words, self.least_characters, self.most_characters)
@@ -123,7 +125,7 @@ def prepare_corpus(
     _check_plan(out, listed, recipe, separated, watch)
     if (out / FACTS).exists() and (out / CORPUS).exists():
         shutil.rmtree(out / _PARTS, ignore_errors=True)  # left by a run that was killed just before its end
-        way_out = f"Remove {out / FACTS}; the same command writes it again"
+        way_out = f"Remove {out / FACTS}, and give the same command again"
         return Preparation(out, files.read_record(out / FACTS, way_out=way_out))
     (out / _PARTS).mkdir(exist_ok=True)
     parts = _read(listed, out / _PARTS, recipe, separated=separated, processes=processes, watch=watch)
@@ -132,7 +134,7 @@ def prepare_corpus(
     stays = _stays(PartTexts(parts), counts, recipe, memory, watch)
     if not stays.any():
         dropped = ", ".join(f"{kind}: {count:,}" for kind, count in counts.documents.items() if kind != "read")
-        raise ValueError(f"{_names(raw)}: no document is left ({dropped}). Ask for less, or name more text")
+        raise ValueError(f"{_names(raw)}: no document remains ({dropped}). Relax the filters, or name more text")
     if not (out / CORPUS).exists():
         shutil.rmtree(out / _WRITING, ignore_errors=True)
         (out / _WRITING).mkdir()
@@ -161,7 +163,7 @@ def _listed(raw: Sequence[Path]) -> list[tuple[Path, Path]]:
     paths: set[Path] = set()
     for file, _ in files:
         if file.resolve() in paths:
-            raise ValueError(f"{named(file)}: is named twice. Name each file once, by itself or by its folder")
+            raise ValueError(f"{named(file)}: is named twice. Name each file once, directly or by its folder")
         paths.add(file.resolve())
     return files
 
@@ -182,7 +184,11 @@ def _check_plan(
     file = out / _PLAN
     before = files.read_record(file) if file.exists() else {}
     if before and before | {"files": plan["files"]} == plan != before and not (out / CORPUS).exists():
-        watch(Progress("reading", 0, 0, "documents", {"note": "files changed since the last try: all are read anew"}))
+        watch(
+            Progress(
+                "reading", 0, 0, "documents", {"note": "files changed since the last attempt, so all are read again"}
+            )
+        )
         shutil.rmtree(out / _PARTS, ignore_errors=True)
         before = {}
     if not before:
@@ -192,7 +198,8 @@ def _check_plan(
     if before != plan:
         differing = ", ".join(name for name in plan | before if before.get(name) != plan.get(name))
         raise ValueError(
-            f"{out} holds a preparation with other {differing}. Name another {option('out')}, or remove that folder"
+            f"{out} contains a preparation with other {differing}. Choose another {option('out')}, or remove "
+            "that folder"
         )
 
 
@@ -230,7 +237,7 @@ def _check_counts(raw: Sequence[Path], counts: FilterCounts) -> None:
 def _stays(texts: PartTexts, counts: FilterCounts, recipe: CorpusRecipe, memory: int, watch: Watch) -> np.ndarray:
     """Return (D,) bool, True for documents of any part that stay in the corpus; count the others."""
     stays = np.ones(texts.begins[-1], bool)
-    watch(Progress("looking for repeated documents", 0, 2, "stages"))
+    watch(Progress("searching for repeated documents", 0, 2, "stages"))
     for kind, numbers in zip(("replaced", "deleted"), superseded(*texts.citations()), strict=True):
         stays[numbers] = False
         _count(counts, texts, kind, numbers, lambda number: "")
@@ -239,13 +246,13 @@ def _stays(texts: PartTexts, counts: FilterCounts, recipe: CorpusRecipe, memory:
         repeats = np.flatnonzero(first >= 0)
         stays[repeats] = False
         _count(counts, texts, "repeated", repeats, lambda number: f"as {texts.document(int(first[number])).id}")
-    watch(Progress("looking for repeated documents", 1, 2, "stages"))
+    watch(Progress("searching for repeated documents", 1, 2, "stages"))
     if recipe.near:
         earlier = near_repeats(texts, stays, recipe.near, memory)
         repeats = np.flatnonzero(earlier >= 0)
         stays[repeats] = False
         _count(counts, texts, "nearly repeated", repeats, lambda number: texts.alike(int(earlier[number]), number))
-    watch(Progress("looking for repeated documents", 2, 2, "stages"))
+    watch(Progress("searching for repeated documents", 2, 2, "stages"))
     return stays
 
 
@@ -337,10 +344,10 @@ def as_text(facts: dict[str, Any]) -> str:
     languages = sorted(facts["languages"].items(), key=lambda item: (-item[1], item[0]))
     listed = ", ".join(f"{name} {count:,}" for name, count in languages[:_LANGUAGES])
     more = f" and {len(languages) - _LANGUAGES} more" if len(languages) > _LANGUAGES else ""
-    lines += ["", f"Languages of what was read, by number of documents (und: unknown): {listed}{more}."]
+    lines += ["", f"Languages of the documents read (und: unknown): {listed}{more}."]
     if unread := facts["unread"]:
         others = f", and {len(unread) - _UNREAD:,} more" if len(unread) > _UNREAD else ""
-        lines.append(f"Passed over for their endings: {', '.join(map(printable, unread[:_UNREAD]))}{others}.")
+        lines.append(f"Not read because of their endings: {', '.join(map(printable, unread[:_UNREAD]))}{others}.")
     for kind in KINDS:
         for name, reason, excerpt in facts["examples"].get(kind, []):
             about = f" ({reason})" if reason else ""
@@ -377,7 +384,7 @@ def _meaning(kind: str, settings: dict[str, Any]) -> str:
         return " or ".join(bounds)
     return {
         "rejected": "cannot be used",
-        "empty": "nothing but white space",
+        "empty": "only white space",
         "language": f"in another language than {settings['language']}",
         "replaced": "replaced by a later PubMed record",
         "deleted": "deleted by PubMed",

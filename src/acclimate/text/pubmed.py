@@ -64,8 +64,8 @@ def pubmed_articles(path: Path, field: str, limits: ReadLimits) -> Iterator[tupl
     reader = _ArticleReader(path, field, limits)
     if not (yield from fed(reader.parser, read_blocks(path, limits), reader.articles)):
         raise ValueError(
-            f"{named(path)}: holds no PubmedArticle; its outermost element is {shown(reader.root)}. Of XML only "
-            f"PubMed's and articles in JATS are read: convert the file to .txt or .jsonl"
+            f"{named(path)}: contains no PubmedArticle; its outermost element is {shown(reader.root)}. Supported "
+            "XML is PubMed and JATS. Convert the file to .txt or .jsonl"
         )
 
 
@@ -136,7 +136,7 @@ class _ArticleReader:
         self._text.append(text)
         self._length += len(text)
         if self._length > self._limits.line:
-            raise self.parser.error(f"an article of more than {self._limits.line:,} characters. Leave it out")
+            raise self.parser.error(f"an article of more than {self._limits.line:,} characters. Remove it")
 
 
 def _citation(pmid: str, version: str) -> Citation | None:

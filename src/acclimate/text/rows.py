@@ -171,7 +171,7 @@ def masked_pairs(
     document_of = document_numbers(tokens, boundaries[numbers])
     if not len(numbers) or document_of[0] == document_of[-1]:
         raise ValueError(
-            "next_sentence takes stretches of other documents, but only one has text. Give a corpus of several, or set "
+            "next_sentence needs several documents, but only one has text. Give a corpus of several, or set "
             "next_sentence=false"
         )
     single = Segments(tokens, boundaries, numbers, replacement_of(tokenizer), whole_words, name)
@@ -372,9 +372,7 @@ def frame_of(tokenizer: PreTrainedTokenizerBase) -> Frame:
     between, suffix = ids[first + len(inner) : second], ids[second + len(inner) :]
     kinds = (0, types[first], types[second - 1] if between else 0, types[second], types[-1])
     if types[first] == types[second]:
-        raise ValueError(
-            f"{type(tokenizer).__name__} does not tell two texts apart by token types. Set next_sentence=false"
-        )
+        raise ValueError(f"{type(tokenizer).__name__} does not mark two texts by token types. Set next_sentence=false")
     return Frame(tuple(ids[:first]), tuple(between), tuple(suffix), kinds)
 
 

@@ -83,12 +83,12 @@ class SafeParser:
                 raise
             raise self.error(f"cannot be decoded ({printable(str(error))}). Convert it to UTF-8") from error
         if self._fed - self._parser.CurrentByteIndex > self._longest:
-            raise self.error(f"more than {self._longest:,} bytes without an end of tag. Fetch the file again")
+            raise self.error(f"more than {self._longest:,} bytes without the end of a tag. Fetch the file again")
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         self._depth += 1
         if self._depth > DEEPEST:
-            raise self.error(f"{self._depth} elements within each other, which no file of this kind has. Leave it out")
+            raise self.error(f"{self._depth} nested elements, which no valid file has. Remove the file")
         self._on_start(name, attributes)
 
     def _end(self, name: str) -> None:
@@ -97,8 +97,8 @@ class SafeParser:
 
     def _entity(self, name: str, *_: object) -> NoReturn:
         raise self.error(
-            f"declares the entity {shown(name)}: entities can unfold into gigabytes or read other files. Nothing was "
-            f"unfolded; write out what it stands for, and take the declaration out"
+            f"declares the entity {shown(name)}: entities can expand to gigabytes or read other files, so it was "
+            "not expanded. Write its text out, and remove the declaration"
         )
 
     def _skipped(self, name: str, _: bool) -> NoReturn:

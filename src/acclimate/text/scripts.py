@@ -177,8 +177,8 @@ def pieces_sentence(share: float) -> str:
     if share < MUCH or segmenter() is not None:
         return ""
     return (
-        f"{share:.0%} of the letters are of scripts without spaces between words. Whole words need spaces or ICU, so "
-        f"each piece there is masked by itself. {EXTRA} finds the words"
+        f"{share:.0%} of the letters are of scripts without spaces between words. Whole words need spaces or ICU, "
+        f"so there each token is masked separately. {EXTRA} finds the words"
     )
 
 

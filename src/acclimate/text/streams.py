@@ -223,7 +223,7 @@ def _require_rows(batch: int, name: str = "batch") -> None:
 
 def _require_memory(batch: int, tokens: float) -> None:
     """Raise ValueError if the rows of a step cannot fit this machine's memory. tokens: of a row, the mean"""
-    rows = f"a batch of {batch:,} rows, with {tokens:,.0f} tokens each in the mean, takes {{}} GB for its numbers alone"
+    rows = f"a batch of {batch:,} rows, with {tokens:,.0f} tokens each on average, needs {{}} GB of memory"
     machines.require_memory(_TOKEN_BYTES * tokens * batch, rows, "Lower plan.batch")
 
 
@@ -236,7 +236,7 @@ def _rows_of_step(count: int, batch: int, seed: int) -> Callable[[int], np.ndarr
 def _epoch_order(count: int, seed: int, *stream_number: int) -> Callable[[int, int], np.ndarray]:
     """Return (first, last) -> (last - first,) row numbers, from the permutations of all epochs in turn."""
     if count < 1:
-        raise ValueError("there are no rows to make batches of")
+        raise ValueError("there are no rows for batches")
 
     @lru_cache(maxsize=2)  # a step at the end of an epoch needs two
     def permutation(epoch: int) -> np.ndarray:

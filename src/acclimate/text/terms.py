@@ -73,7 +73,7 @@ def characteristic(domain: Mapping[str, int], general: Mapping[str, int], *, mos
     folded, folded_general = _folded(domain), _folded(general)
     if not (folded and folded_general):
         which = "text of the domain" if not folded else "general text"
-        raise ValueError(f"the {which} holds no word of three letters or more. Give more of it, or a list of terms")
+        raise ValueError(f"the {which} contains no word of at least three letters. Give more text, or a list of terms")
     words = [*folded]
     y = np.array([folded[word] for word in words], float)
     y_general = np.array([folded_general[word] for word in words], float)
@@ -104,7 +104,7 @@ def given_terms(lines: Iterable[str], domain: Mapping[str, int], general: Mappin
     """
     words = dict.fromkeys(word for line in lines if (word := " ".join(line.partition("\t")[0].split())))
     if not words:
-        raise ValueError("the list of terms holds none. Write one a line")
+        raise ValueError("the list of terms is empty. Write one term per line")
     folded, folded_general = _folded(domain), None if general is None else _folded(general)
     terms = []
     for word in words:

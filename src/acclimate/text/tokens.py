@@ -127,7 +127,8 @@ def build_tokens(
                 write_record(directory / _BEGUN, begun | {"documents": count, "tokens": total, "hashes": hashes})
     if not total:
         raise ValueError(
-            f"the tokenizer makes no token of the {count:,} documents. Use one that knows their characters"
+            f"the tokenizer makes no token of the {count:,} documents. Use a tokenizer whose vocabulary has "
+            "their characters"
         )
     facts |= {"version": _VERSION, "tokens": total, "documents": count, "tokenizer": identity, "corpus": corpus}
     facts["prompt"] = prompt_length(tokenizer)
@@ -138,7 +139,7 @@ def build_tokens(
 
 def open_tokens(path: Path) -> Tokens:
     """Return the tokens in `path`, memory-mapped. Raises ValueError for another format version or a cut-off file."""
-    facts = read_object(path / _FACTS, way_out=f"Remove {path}; it is built anew")
+    facts = read_object(path / _FACTS, way_out=f"Remove {path}; then it is built again")
     if facts.get("version") != _VERSION:
         raise ValueError(f"{path}: format {facts.get('version')}, but this release reads {_VERSION}. Remove it")
     ids_type = np.uint16 if facts["vocabulary"] < 1 << 16 else np.uint32
@@ -175,8 +176,8 @@ def tokenizer_identity(tokenizer: PreTrainedTokenizerBase) -> str:
 def _require_fast(tokenizer: PreTrainedTokenizerBase) -> None:
     if not tokenizer.is_fast:
         raise ValueError(
-            f"{type(tokenizer).__name__} has no fast backend, which alone tells where in the text a token stands. "
-            "Load it with AutoTokenizer.from_pretrained(..., use_fast=True), or convert it to tokenizer.json"
+            f"{type(tokenizer).__name__} has no fast backend, which is needed for the positions of tokens. Load it "
+            "with AutoTokenizer.from_pretrained(..., use_fast=True), or convert it to tokenizer.json"
         )
 
 
@@ -198,7 +199,7 @@ def _special_ids(tokenizer: PreTrainedTokenizerBase, backend: tokenizers.Tokeniz
         if value is None:
             of = f" of {tokenizer.name_or_path}" if tokenizer.name_or_path else ""
             raise ValueError(
-                f"{type(tokenizer).__name__}{of} has no {name}. State one of its tokens as {name} in its "
+                f"{type(tokenizer).__name__}{of} has no {name}. Name one of its tokens as {name} in its "
                 f"tokenizer_config.json, or set tokenizer.{name}"
             )
     inner = backend.encode("a", add_special_tokens=False).ids
@@ -283,5 +284,7 @@ class _Appended:
 def _map(file: Path, kind: type[np.generic], count: int) -> np.ndarray:
     expected, actual = count * np.dtype(kind).itemsize, file.stat().st_size
     if actual != expected:
-        raise ValueError(f"{file} has {actual:,} bytes instead of {expected:,}. Remove {file.parent}; it is built anew")
+        raise ValueError(
+            f"{file} has {actual:,} bytes instead of {expected:,}. Remove {file.parent}; then it is built again"
+        )
     return np.asarray(np.memmap(file, kind, "r"))  # a plain array: indexing numpy's memmap class costs microseconds

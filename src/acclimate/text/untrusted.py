@@ -36,16 +36,16 @@ _MAGIC: tuple[tuple[bytes, str, str], ...] = (
     (b"\x28\xb5\x2f\xfd", "packed with zstd", "Unpack it once"),
     (b"BZh", "packed with bzip2", "Unpack it, or pack it with gzip or zstd"),
     (b"\xfd7zXZ", "packed with xz", "Unpack it, or pack it with gzip or zstd"),
-    (b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive", "Unpack it and name a file of it"),
-    (b"Rar!", "a RAR archive", "Unpack it and name a file of it"),
+    (b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive", "Unpack it, and name one of its files"),
+    (b"Rar!", "a RAR archive", "Unpack it, and name one of its files"),
     (b"\xd0\xcf\x11\xe0", "an old Excel or Word file", "Save it as CSV (UTF-8) there"),
     (b"\x89HDF", "an HDF5 file", "Write it as .parquet"),
     (b"SQLite format 3", "an SQLite database", "Export the table as CSV"),
     (b"%PDF", "a PDF", "Extract its text first"),
     (b"\x93NUMPY", "a NumPy array", "Write it as .csv or .parquet"),
-    (b"\x89PNG", "a picture", "Name the file that holds the text"),
-    (b"\xff\xd8\xff", "a picture", "Name the file that holds the text"),
-    (b"\x7fELF", "a program", "Name the file that holds the text"),
+    (b"\x89PNG", "a picture", "Name the file with the text"),
+    (b"\xff\xd8\xff", "a picture", "Name the file with the text"),
+    (b"\x7fELF", "a program", "Name the file with the text"),
     (b"version https://git-lfs", "a Git LFS pointer, not the file itself", "Run `git lfs pull`"),
 )
 _WEB = (b"<!doctype html", b"<html")
@@ -89,8 +89,8 @@ def json_lines(path: Path, limits: ReadLimits = LIMITS) -> Iterator[tuple[int, R
             continue
         if number == 1 and stripped.startswith("["):
             raise ValueError(
-                f"{named(path)}:1: begins with '[' as a JSON array does; a line must hold one JSON object, this one is "
-                f"{shown(stripped)}. Convert it: jq -c '.[]' OLD > NEW"
+                f"{named(path)}:1: begins with '[' as a JSON array does; a line must hold one JSON object, this one "
+                f"is {shown(stripped)}. Convert the file: jq -c '.[]' OLD > NEW"
             )
         yield number, parsed(stripped)
 
@@ -99,7 +99,7 @@ def json_array(path: Path, limits: ReadLimits = LIMITS) -> list[Any]:
     """Return the elements of the JSON array in the file. Raises ValueError for another value, and as `json_value`."""
     elements = json_value(path, limits)
     if not isinstance(elements, list):
-        what = f"is one JSON value that is no list: {shown(elements)}"
+        what = f"is one JSON value, but not a list: {shown(elements)}"
         raise ValueError(f"{named(path)}: {what}. Write a list, or an object per line as .jsonl")
     return elements
 
@@ -114,7 +114,7 @@ def json_value(path: Path, limits: ReadLimits = LIMITS) -> Any:
     try:
         return loads(content.removeprefix(MARK))
     except (UnicodeDecodeError, RecursionError, ValueError) as error:
-        raise ValueError(f"{named(path)}: is no JSON ({printable(str(error))}). Write it again") from error
+        raise ValueError(f"{named(path)}: is not valid JSON ({printable(str(error))}). Write it again") from error
 
 
 def loads(content: str | bytes) -> Any:
@@ -170,8 +170,8 @@ def read_lines(path: Path, limits: ReadLimits = LIMITS) -> Iterator[tuple[int, b
         length += len(line)
         if length > limits.line:
             raise ValueError(
-                f"{named(path)}:{number}: more than {limits.line:,} bytes without a line end. Is it a file of lines? "
-                f"Break the line up, or write the file as .parquet"
+                f"{named(path)}:{number}: more than {limits.line:,} bytes without a line end. Split the line, or "
+                "write the file as .parquet"
             )
         parts.append(line)
         if line.endswith((b"\n", b"\r")):
@@ -236,7 +236,7 @@ def _pieces(path: Path, raw: BinaryIO, codec: str | None) -> Iterator[bytes]:
     except OSError as error:
         if error.errno is not None:
             raise _unreadable(path, error) from error
-        raise ValueError(f"{named(path)}: damaged or cut off {codec} file ({error}). Fetch it again") from error
+        raise ValueError(f"{named(path)}: damaged or truncated {codec} file ({error}). Fetch it again") from error
 
 
 def _check_head(path: Path, head: bytes) -> None:
@@ -244,8 +244,8 @@ def _check_head(path: Path, head: bytes) -> None:
     _refuse_foreign(path, head, "is")
     if path.suffix in PACKINGS and head and not _is_text(head):
         raise ValueError(
-            f"{named(path)}: is not packed with {PACKINGS[path.suffix]}, though its name says so, and is no text (it "
-            f"begins with {head[:8]!r}). Rename it or fetch it again"
+            f"{named(path)}: is not packed with {PACKINGS[path.suffix]}, though its name says so. It is not text "
+            f"either (it begins with {head[:8]!r}). Rename it or fetch it again"
         )
 
 
@@ -260,18 +260,18 @@ def _is_text(head: bytes) -> bool:
 def _refuse_foreign(path: Path, head: bytes, verb: str) -> None:
     if foreign_kind := foreign(head):
         kind, way_out = foreign_kind
-        raise ValueError(f"{named(path)}: {verb} {kind}, whatever its name says. {way_out}")
+        raise ValueError(f"{named(path)}: {verb} {kind}, despite its name. {way_out}")
 
 
 def _check_size(path: Path, size: int, packed: int, limits: ReadLimits, *, packed_with: str | None) -> None:
     if size > limits.content:
         raise ValueError(
-            f"{named(path)}: holds more than {limits.content:,} bytes, which is the limit. Divide it into several files"
+            f"{named(path)}: contains more than {limits.content:,} bytes, the limit. Divide it into several files"
         )
     if packed_with and size > max(limits.grace, limits.ratio * packed):
         raise ValueError(
-            f"{named(path)}: unpacks to {size // max(packed, 1):,} times its size, as a decompression bomb does "
-            f"(text: 3 to 20 times). If it is what it should be, unpack it yourself"
+            f"{named(path)}: unpacks to {size // max(packed, 1):,} times its size, like a decompression bomb (text: "
+            "3 to 20 times). If the file is genuine, unpack it yourself"
         )
 
 
@@ -291,7 +291,7 @@ def check_file(path: Path) -> bytes:
     if stat.S_ISDIR(mode):
         inside = sorted(file.name for file in path.iterdir() if file.is_file() and file.name[0] != ".")[:3]
         listed = f", such as {', '.join(map(printable, inside))}" if inside else ""
-        raise ValueError(f"{named(path)}: is a folder, where a file is needed. Name a file in it{listed}")
+        raise ValueError(f"{named(path)}: is a folder, but a file is needed. Name a file in it{listed}")
     if not stat.S_ISREG(mode):
         raise ValueError(f"{named(path)}: is a pipe or a device, not an ordinary file. Write its content to a file")
     try:
@@ -302,7 +302,7 @@ def check_file(path: Path) -> bytes:
 
 
 def _unreadable(path: Path, error: OSError) -> ValueError:
-    return ValueError(f"{named(path)}: cannot be read ({error.strerror}). Check where it points and who may read it")
+    return ValueError(f"{named(path)}: cannot be read ({error.strerror}). Check its target and permissions")
 
 
 def _nearest_name(path: Path) -> str:
@@ -325,16 +325,16 @@ def foreign(head: bytes) -> tuple[str, str] | None:
     if head.startswith(b"PK\x03\x04"):
         if b"xl/" in head or b"[Content_Types].xml" in head:
             return "an Excel workbook (.xlsx) or another Office file", "Save it as CSV (UTF-8) there"
-        return "a zip archive", "Unpack it and name a file of it"
+        return "a zip archive", "Unpack it, and name one of its files"
     if head[:1] == b"\x80" and head[1:2] in {b"\x02", b"\x03", b"\x04", b"\x05"}:
-        return "a Python pickle, which could run code when it is read", "It is never opened: write it as .parquet"
+        return "a Python pickle, which could run code when it is read", "It is never opened. Write the data as .parquet"
     if head[257:262] == b"ustar":
-        return "a tar archive", "Unpack it and name a file of it"
+        return "a tar archive", "Unpack it, and name one of its files"
     if head.lstrip()[:20].lower().startswith(_WEB):
         return "a web page", "Download the file itself, not the page that shows it"
     if encoding := wide_encoding(head):
         text = f"iconv -f {encoding} -t UTF-8 OLD > NEW"
-        return f"{encoding} text, where UTF-8 is needed", f"Convert it: {text}"
+        return f"{encoding} text, but UTF-8 is needed", f"Convert it: {text}"
     return None
 
 
@@ -406,7 +406,7 @@ def unsound(text: str) -> str | None:
     if text.isascii():
         return None
     if "\ufffd" in text and not text.replace("\ufffd", "").strip():
-        return f"is nothing but replacement characters (U+FFFD): {shown(text)}"
+        return f"has only replacement characters (U+FFFD): {shown(text)}"
     try:
         text.encode()
     except UnicodeEncodeError as error:

@@ -77,7 +77,7 @@ def train_tokenizer(
     Raises ValueError if `size` has no room for the special tokens and the characters.
     """
     if kind not in KINDS:
-        raise ValueError(f"no kind of vocabulary is called '{kind}'. Known: {', '.join(KINDS)}")
+        raise ValueError(f"no kind of vocabulary is named '{kind}'. Known: {', '.join(KINDS)}")
     learnt: dict[VocabularyKind, Callable[..., PreTrainedTokenizerFast]]
     learnt = {"wordpiece": _wordpiece, "bpe": _byte_pairs, "unigram": _unigram}
     settings = {"size": size, "lower": lower, "longest": longest, "characters": characters, "words": words}
@@ -99,7 +99,7 @@ def _wordpiece(
     if size < least:
         raise ValueError(
             f"a vocabulary of {size} has no room for {len(_BERT)} special tokens and {len(alphabet)} characters, "
-            f"{len(continued)} of them also within words. Give it more than {least}, or text of fewer characters"
+            f"{len(continued)} of them also within words. Set more than {least}, or text of fewer characters"
         )
     # Left alone, the trainer numbers "##a", "##b" ... in the order of a randomly seeded hash table, and breaks ties
     # between pairs by these numbers: every run gives another vocabulary. Named as special, they come in our order.
@@ -124,7 +124,7 @@ def _byte_pairs(
     bytes_ = sorted(pre_tokenizers.ByteLevel.alphabet())
     if size < len(_ROBERTA) + len(bytes_):
         raise ValueError(
-            f"a vocabulary of {size} has no room for {len(_ROBERTA)} special tokens and {len(bytes_)} bytes. Give it "
+            f"a vocabulary of {size} has no room for {len(_ROBERTA)} special tokens and {len(bytes_)} bytes. Set "
             f"more than {len(_ROBERTA) + len(bytes_)}"
         )
     raw = Tokenizer(models.BPE())
@@ -166,7 +166,7 @@ def _unigram(
     if size < (least := len(_ALBERT) + len(alphabet)):
         raise ValueError(
             f"a vocabulary of {size} has no room for {len(_ALBERT)} special tokens and {len(alphabet)} characters. "
-            f"Give it more than {least}, or text of fewer characters"
+            f"Set more than {least}, or text of fewer characters"
         )
     lines = _weighted_lines(surveyed, alphabet)
     if not lines:
@@ -290,9 +290,9 @@ class Survey:
         sentences = []
         if self.words.dropped:
             dropped = f"{self.words.dropped:,} of {total:,} words of the text ({self.words.dropped / total:.2%})"
-            sentences.append(f"The rarest are left out, so that memory is bounded: {dropped}.")
+            sentences.append(f"The rarest are not counted, to limit memory: {dropped}.")
         if self.long:
-            sentences.append(f"Words of more than {LONGEST} characters are left out: {self.long:,}.")
+            sentences.append(f"Words of more than {LONGEST} characters are not counted: {self.long:,}.")
         return " ".join(sentences)
 
 
@@ -366,7 +366,7 @@ class WordCounts:
 
     def __init__(self, most: int) -> None:
         if most < 2:
-            raise ValueError(f"words = {most} is too few to learn a vocabulary from: keep 2 or more")
+            raise ValueError(f"words = {most} is too few to learn a vocabulary from. Set at least 2")
         self.counts: Counter[str] = Counter()
         self.dropped = 0
         self._most = most

@@ -149,7 +149,7 @@ def _log_lines(directory: Path) -> list[bytes]:
     steps = clock.get("steps", 0)
     if len(lines) < steps or (steps and files.sha256_of_bytes(b"".join(lines[:steps])) != clock["log"]):
         raise files.DamagedError(
-            f"{directory / LOG} is damaged: its first {steps:,} lines are not those of {CLOCK}. {_again(directory)}"
+            f"{directory / LOG} is damaged: its first {steps:,} lines differ from {CLOCK}. {_again(directory)}"
         )
     return lines
 
@@ -157,13 +157,13 @@ def _log_lines(directory: Path) -> list[bytes]:
 def _clock(directory: Path) -> dict[str, Any]:
     """Return what `Log.flush` has written, if anything: the seconds, the steps that are logged, the log's hash."""
     path = directory / CLOCK
-    way_out = f"Remove {path}: the run goes on, and the seconds before are not counted"
+    way_out = f"Remove {path} to continue; earlier seconds are then not counted"
     record: dict[str, Any] = files.read_record(path, way_out=way_out) if path.exists() else {}
     return record
 
 
 def _again(directory: Path) -> str:
-    return f"Remove {directory}: the same command does this run again"
+    return f"Remove {directory}, and give the same command again to repeat this run"
 
 
 class Log:
@@ -345,7 +345,7 @@ def restore(
             if "scaler" in about:
                 scaler.load_state_dict(about["scaler"])
             else:
-                logger.warning("%s was saved in another precision: the scale of the loss begins anew", chosen)
+                logger.warning("%s was saved in another precision: the scale of the loss begins again", chosen)
     return number
 
 
@@ -361,7 +361,7 @@ def _newest(directory: Path, plan: Plan | None) -> tuple[str | None, int]:
         try:
             files.check_manifest(state)
         except files.DamagedError as error:
-            logger.warning("%s; going on from the state before it", error)
+            logger.warning("%s; continuing from the state before it", error)
             continue
         about = files.read_json(state / "state.json")
         if plan is not None and about.get("of", plan.steps) != plan.steps:

@@ -30,8 +30,8 @@ from acclimate.training.shards import is_sharded, let_go
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
 
-WAY_OUT = "Lower the rate, lengthen the warm-up, or look at these texts; the last saved state is from before."
-OF_FIRST = "No weight has moved yet: look at these texts, and at the weights of {}, which may be damaged."
+WAY_OUT = "Lower the rate, lengthen the warm-up, or check these texts. The last saved state is from before this step."
+OF_FIRST = "No weight has changed yet: check these texts and the weights of {}, which may be damaged."
 
 
 def layouts_of(objective: Objective, batch: Batch, plan: Plan, where: torch.device) -> list[Layout]:
@@ -126,9 +126,9 @@ def _compare(
     """
     if plan.compile:
         raise ValueError(
-            f"{type(objective).__name__} compares the rows of a batch with each other, so one cut into {len(pieces)} "
-            "pieces goes through the model twice under the same dropout, which compiled code does not draw again. Set "
-            f"compile=false, or piece_tokens to at least {len(batch) * int(batch.lengths.max())}"
+            f"{type(objective).__name__} compares the rows of a batch with each other. A batch in {len(pieces)} "
+            "pieces needs two passes with the same dropout, which compiled code cannot repeat. Set compile=false, "
+            f"or piece_tokens to at least {len(batch) * int(batch.lengths.max())}"
         )
     views, last_terms = [], None
     for turn, (index, share) in enumerate(turns):

@@ -185,7 +185,7 @@ def _require_memory(objective: Objective, pieces: Sequence[Layout]) -> None:
         return
     tokens = max(piece.tokens for piece in pieces)
     needed = 4 * tokens * config.hidden_size * config.num_hidden_layers
-    what = f"a piece of {tokens:,} tokens takes {{}} GB for the outputs of the layers alone"
+    what = f"a piece of {tokens:,} tokens needs {{}} GB of memory for the outputs of the layers"
     machines.require_memory(needed, what, "Lower plan.piece_tokens, or plan.batch")
 
 

@@ -34,31 +34,31 @@ class Plan:
     """
 
     steps: Positive = 1000
-    """Number of optimiser steps; ignored where `epochs` of the method is above 0."""
+    """Number of optimiser steps; ignored if `epochs` of the method is above 0."""
     batch: BatchSize = 32  # rows of one optimiser step, over all pieces and processes together
     rate: AboveZero = 1e-4  # peak learning rate
     warmup: Annotated[float, Range(least=0, most=1)] = 0.06
-    """Share of the steps over which the rate rises from 0; `schedule` says what follows."""
+    """Share of the steps over which the rate rises from 0; `schedule` defines the rest."""
     weight_decay: Annotated[float, Range(least=0)] = 0.01
     """Weight decay of AdamW, on matrices; biases and normalisation are not decayed."""
     beta_1: Annotated[float, Range(least=0, below=1)] = 0.9  # AdamW's decay of the mean of gradients
     beta_2: Annotated[float, Range(least=0, below=1)] = 0.999  # AdamW's decay of the mean of squared gradients
     epsilon: AboveZero = 1e-6
-    """AdamW adds it to the root of the squared gradients, so that nothing is divided by 0."""
+    """Added by AdamW to the root of the squared gradients, to avoid a division by 0."""
     clip: Annotated[float, Range(least=0)] = 1.0
     """A gradient longer than this (L2 norm over all parameters) is scaled down to it; 0: no clipping."""
     precision: Precision = "auto"
     """Number format of matrix products; weights and optimiser are always float32. auto: bfloat16 where the device
     has it in hardware, else float16 with loss scaling on a CUDA device, else float32."""
     piece_tokens: Count = 0  # most tokens, padding included, that go through the model at once; 0: chosen by device
-    compile: bool = False  # compile the model with torch.compile; it pays on GPUs, not on CPUs
+    compile: bool = False  # compile the model with torch.compile; faster on GPUs, not on CPUs
     seed: Count = 0  # seed of the order of rows, of masks, of dropout, and of new weights and heads
     schedule: Schedule = "linear"
-    """How the rate goes on after its warm-up: falling linearly to 0, constant, or stable with a fall at the end."""
+    """Learning rate after the warm-up: falling linearly to 0, constant, or stable with a fall at the end."""
     decay: Annotated[float, Range(above=0, most=1)] = 0.1
     """Share of the steps, at the end, over which the rate of schedule "stable" falls."""
     warmup_steps: Count = 0
-    """Length of the warm-up in steps; schedules constant and stable need it. 0: `warmup` states the length."""
+    """Length of the warm-up in steps; schedules constant and stable need it. 0: `warmup` sets the length."""
     recompute: bool = False
     """Save memory: keep only the input of each layer and compute its activations again in the backward pass."""
     shard: bool = False  # under torchrun, each process holds a part of the weights, gradients and optimiser state
@@ -67,8 +67,8 @@ class Plan:
         check_ranges(self, "plan.")
         if self.schedule != "linear" and self.warmup and not self.warmup_steps:
             raise ValueError(
-                f"plan.schedule = '{self.schedule}' is for runs that may get longer, so the warm-up cannot be a share "
-                f"of the steps, as plan.warmup = {self.warmup} is. Give it in steps, such as plan.warmup_steps=100; or "
+                f"plan.schedule = '{self.schedule}' allows runs to be extended, so the warm-up cannot be a share of "
+                f"the steps, but plan.warmup = {self.warmup}. Set it in steps, such as plan.warmup_steps=100, or "
                 "plan.warmup=0 for none"
             )
 
@@ -138,8 +138,8 @@ def loss_scaler(plan: Plan, where: torch.device) -> torch.amp.GradScaler | None:
         return None
     if plan.shard:
         raise ValueError(
-            "plan.shard cuts the gradient over processes, and these would not agree on which steps float16 skips. Set "
-            "plan.precision=float32, or shard=false"
+            "plan.shard divides the gradient between processes, which could not agree on the steps that float16 "
+            "skips. Set plan.precision=float32, or shard=false"
         )
     return torch.amp.GradScaler(where.type)
 

@@ -153,7 +153,7 @@ def finished(out: Path, recipe: Any, sources: Mapping[str, Any], *, extends: boo
     if ranks.agree((out / RUN).exists()):
         names = {path.name for path in out.iterdir() if not path.name.startswith(".")}  # locks have a dot
         begun = ranks.agree(bool(names - UNBEGUN))
-        way_out = f"Remove {out}: the same command does this run again"
+        way_out = f"Remove {out}, and give the same command again to repeat this run"
         before = files.read_record(out / RUN, way_out=way_out) if begun else claim
         if before != claim:
             _extend(out, before, claim, extends=extends)
@@ -175,19 +175,22 @@ def _extend(out: Path, before: dict[str, Any], claim: dict[str, Any], *, extends
     old, new = (tomllib.loads(manifest["recipe"]).get("plan", {}) for manifest in (before, claim))
     steps = old.get("steps", 0)
     longer = {**before, "recipe": before["recipe"].replace(f"\nsteps = {steps}\n", f"\nsteps = {new.get('steps')}\n")}
-    refused = f"{out} holds a run with {_difference(before, claim)}. Choose another {option('out')}, or remove that one"
+    refused = (
+        f"{out} contains a run with {_difference(before, claim)}. Choose another {option('out')}, or remove this one"
+    )
     if longer != claim:
         raise ValueError(refused)
     if not extends or new["schedule"] == "linear" or new["steps"] < steps:
         raise ValueError(
-            f"{refused}. Only plan.steps differs, {steps} there: a run can get more steps if it has "
-            "plan.schedule = 'stable' or 'constant' from the start and nothing else depends on how long it is"
+            f"{refused}. Only plan.steps differs, {steps} there. A run can be extended only if it began with "
+            "plan.schedule = 'stable' or 'constant' and no other setting depends on its length"
         )
     ended = ranks.agree((out / CHECKPOINT / files.MANIFEST).exists())
     states = stable_states(out)
     if ended and not states:
         raise ValueError(
-            f"{out} has no state stable-*, from which a run with more steps goes on. Choose another {option('out')}"
+            f"{out} has no state stable-*, which a run with more steps needs to continue. Choose another "
+            f"{option('out')}"
         )
     if ended:
         files.check_manifest(states[-1])
@@ -220,7 +223,7 @@ def _spike(step: Step) -> str:
     more = f" and {len(names) - FEW} more" if len(names) > FEW else ""
     return (
         f"step {step.number} has an unusually high loss, {step.loss:.3f} ({step.spike:.0f} deviations above the "
-        f"running median). Training continues; a single one does no harm. Its texts: "
+        "running median). Training continues, because a single case is harmless. Its texts: "
         f"{', '.join(names[:FEW]) or 'unnamed'}{more}. {LOG} lists all of them, and later cases"
     )
 

@@ -245,8 +245,8 @@ def recomputed(objective: nn.Module, within: Callable[[], AbstractContextManager
     layers = layers_in(objective)
     if not layers:
         raise ValueError(
-            f"plan.recompute = true computes layers again, but {type(objective).__name__} has no encoder with a list "
-            "of them. Set plan.recompute=false"
+            f"plan.recompute = true recomputes layers, but {type(objective).__name__} has no encoder with a list of "
+            "layers. Set plan.recompute=false"
         )
     for layer in layers:
         layer.forward = _recomputing_forward(layer, within)

@@ -131,6 +131,6 @@ def _package(name: str, *others: str, extra: str) -> Any:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         raise ImportError(
-            f"The tracker {extra!r} needs the package {error.name!r}, which is not installed: "
-            f"run `pip install acclimate[{extra}]`, or leave the tracker out."
+            f"The tracker {extra!r} needs the package {error.name!r}, which is not installed: run `pip install "
+            f"acclimate[{extra}]`, or remove the tracker."
         ) from error

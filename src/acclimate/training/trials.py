@@ -103,8 +103,8 @@ def speed_of(
     speed = Speed(**record)
     predicted = length * (PREDICTED if speed.sparse else 1.0)
     a_second = length / (speed.seconds_per_flop * speed.flops(1, length, length**2, predicted=predicted))
-    source = "as kept from an earlier trial" if earlier else "tried"
-    note = f"{a_second:,.0f} tokens a second in rows of about {length:.0f}, {source}"
+    source = "from an earlier trial" if earlier else "tried"
+    note = f"{a_second:,.0f} tokens per second in rows of about {length:.0f}, {source}"
     watch(Progress("speed of training", 0, 0, "steps", {"note": note}))
     return speed
 

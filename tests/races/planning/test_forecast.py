@@ -143,7 +143,7 @@ def test_one_trial_serves_all_settings_and_the_next_forecast(
     for _ in range(2):
         jobs = foreseen_jobs(entries, tmp_path)
         costs_of(entries, jobs, watch=lambda progress: heard.append(progress.values["note"]))
-    assert [note.rpartition(", ")[2] for note in heard] == ["tried", "as kept from an earlier trial"]
+    assert [note.rpartition(", ")[2] for note in heard] == ["tried", "from an earlier trial"]
     assert heard[0].partition(" ")[0] == heard[1].partition(" ")[0]
     monkeypatch.setattr(trials.ranks, "world", lambda: 2)
     monkeypatch.setattr(trials.ranks, "agree", lambda value: value)
@@ -185,7 +185,7 @@ def test_a_dry_run_says_how_many_rounds_fit(toy_race: Any, tmp_path: Path) -> No
     inputs = Inputs(tmp_path / "run", task=labelled, raw=raw, watch=heard.append)
     left = dry_run_for(inputs, toy_race.recipe, budget=parse_budget("20min"))
     assert sum(each.stage == "speed of training" for each in heard) == 1
-    assert "By forecast 2 rounds fit into 20min." in left.notes
+    assert "2 rounds should fit into 20min." in left.notes
     assert not (tmp_path / "run").exists(), "it keeps no decision"
 
 

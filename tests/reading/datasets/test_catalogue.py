@@ -67,9 +67,9 @@ def test_what_is_missing_is_named_and_so_is_a_form_that_there_is_not(root):
     (root / "toy" / "test.tsv").unlink()
     with pytest.raises(ValueError, match=r"Toy: .* has no dev\.tsv, test\.tsv"):
         TOY.form_in(root)
-    with pytest.raises(ValueError, match="no form is called 'other'"):
+    with pytest.raises(ValueError, match="no format is named 'other'"):
         TOY.task("other")
-    with pytest.raises(ValueError, match="no dataset is called 'tyo'; the nearest is 'Toy'"):
+    with pytest.raises(ValueError, match="no dataset is named 'tyo'; the nearest is 'Toy'"):
         dataset_named("tyo", [TOY])
     assert dataset_named("TOY", [TOY]) is TOY
 

@@ -79,7 +79,7 @@ def test_six_classes_of_dgas_pubmed_cannot_be_learnt_and_are_scored_nevertheless
     at_best = [label if label in taught else "INHIBITOR" for label in gold]
     assert 0.8848 < task.metric.compute(gold, at_best) < 0.885
     assert "no micro-F1 above 88.5" in dataset.forms[0].note
-    with pytest.raises(ValueError, match="no example bears 'AGONIST', 'AGONIST-ACTIVATOR'"):
+    with pytest.raises(ValueError, match="no example has 'AGONIST', 'AGONIST-ACTIVATOR'"):
         checked_splits(replace(task, untaught=()), DATA)
 
 

@@ -41,17 +41,17 @@ def test_a_surface_form_may_span_a_line_end_or_hold_all_between_parts() -> None:
     ("text", "mention", "said"),
     [
         (TEXT, stated("prazosin", (13, 21)), ("'prazosin'", r"'\nprazosi'", "at 14 to 22")),
-        (TEXT, stated("Prazosin", (14, 22)), ("'Prazosin'", "'prazosin'", "has that nowhere")),
+        (TEXT, stated("Prazosin", (14, 22)), ("'Prazosin'", "'prazosin'", "does not contain that form")),
         (TEXT, stated("prazosin", (15, 23)), ("'razosin '", "UTF-16 code units")),
         (TEXT, stated("memory", (40, 46)), ("bytes of UTF-8",)),
-        (TEXT, stated("cells.", (44, 50)), ("not all within the text's 49", "UTF-16 code units")),
+        (TEXT, stated("cells.", (44, 50)), ("exceed the 49 characters", "UTF-16 code units")),
         ("a\r\nb aspirin", stated("aspirin", (4, 11)), (r"\r\n counts as one character",)),
         (TEXT, stated("", (14, 14)), ("less than its end",)),
         (TEXT, stated("cells naïve", (43, 48), (27, 32)), ("must ascend",)),
         (TEXT, stated("naïve or", (27, 32), (31, 35)), ("must ascend",)),
         (TEXT, stated("prazosin", (14, 22), type=" "), ("neither may be empty",)),
         (TEXT, stated("prazosin", (14, 22), type="Dr\0ug"), ("its type has NUL",)),
-        (TEXT, stated("prazosin", (10**11, 10**11 + 8)), ("not all within the text's 49", "at 14 to 22")),
+        (TEXT, stated("prazosin", (10**11, 10**11 + 8)), ("exceed the 49 characters", "at 14 to 22")),
     ],
 )
 def test_a_mention_that_does_not_fit_rejects_its_document(
@@ -74,7 +74,7 @@ def test_the_nearest_place_of_the_surface_form_is_named() -> None:
     ("read", "place", "said"),
     [
         (document(stated("prazosin", (14, 22)), stated("naïve", (27, 32))), "a.ann:3", "the same id"),
-        (document(relations=(Relation("x", "T1", "T2"),)), "a.ann:9", "names 'T1', which no mention"),
+        (document(relations=(Relation("x", "T1", "T2"),)), "a.ann:9", "refers to 'T1', but no mention"),
         (
             document(stated("prazosin", (14, 22)), relations=(Relation("", "T1", "T1"),)),
             "a.ann:9",

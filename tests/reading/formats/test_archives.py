@@ -81,8 +81,8 @@ def test_folders_and_hidden_files_of_an_archive_are_left_out(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("name", ["../a", "d/../../a", "/etc/passwd", "C:\\a", "C:a", "d\\..\\..\\a", "..", "d/.."])
 def test_a_name_that_leads_out_is_refused(tmp_path: Path, name: str) -> None:
-    refused(tar(tmp_path / "x.tar.gz", [("good", b"1"), (name, b"2")]), "leads out of the archive")
-    refused(zipped(tmp_path / "x.zip", {"good": b"1", name: b"2"}), "leads out of the archive")
+    refused(tar(tmp_path / "x.tar.gz", [("good", b"1"), (name, b"2")]), "has a path outside the archive")
+    refused(zipped(tmp_path / "x.zip", {"good": b"1", name: b"2"}), "has a path outside the archive")
 
 
 @pytest.mark.parametrize(
@@ -107,11 +107,11 @@ def test_a_link_in_a_zip_and_an_encrypted_member_are_refused(tmp_path: Path) -> 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_two_members_of_one_name_are_refused(tmp_path: Path) -> None:
-    refused(tar(tmp_path / "x.tar.gz", [("a", b"1"), ("./a", b"2")]), "two members are called 'a'")
+    refused(tar(tmp_path / "x.tar.gz", [("a", b"1"), ("./a", b"2")]), "two members are named 'a'")
     with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
         archive.writestr("a", b"1")
         archive.writestr("a", b"2")
-    refused(tmp_path / "x.zip", "two members are called 'a'")
+    refused(tmp_path / "x.zip", "two members are named 'a'")
 
 
 def test_limits_hold(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_limits_hold(tmp_path: Path) -> None:
         assert len(list(files_in(path, limits=ArchiveLimits(members=9, content=9000, member=1000)))) == 9
         refused(path, "more than 8 members", ArchiveLimits(members=8))
         refused(path, "more than 8,999 bytes", ArchiveLimits(content=8999))
-        refused(path, "'0' in it holds more than 999 bytes", ArchiveLimits(member=999))
+        refused(path, "'0' in it contains more than 999 bytes", ArchiveLimits(member=999))
     (tmp_path / "d").mkdir()
     for name in "ab":
         (tmp_path / "d" / name).write_bytes(noise)
@@ -156,7 +156,7 @@ def test_what_is_cut_off_is_refused(tmp_path: Path, name: str) -> None:
         refused(path, None)
     if name == "x.tar":  # at the end of a member, where the mark of the end should follow
         path.write_bytes(content[: 512 + 2048])
-        refused(path, "does not end as one should")
+        refused(path, "its end is missing")
 
 
 def test_a_damaged_header_is_not_the_end(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_a_damaged_header_is_not_the_end(tmp_path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[1024 + 148] ^= 1  # the checksum of b's header
     path.write_bytes(content)
-    refused(path, "does not end as one should")
+    refused(path, "its end is missing")
 
 
 def test_what_is_something_else_is_refused(tmp_path: Path) -> None:

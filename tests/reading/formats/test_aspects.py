@@ -34,7 +34,7 @@ def test_an_aspect_is_the_text_and_its_sentence_the_pair(tmp_path):
     assert isinstance(second, Rejected)
     assert second.place == "train.json, 1_1"
     assert isinstance(third, Rejected)
-    assert third.reason.startswith("term, sentence and polarity are needed")
+    assert third.reason.startswith("term, sentence and polarity must be")
 
 
 def test_every_signed_aspect_of_a_review_is_an_example(tmp_path):
@@ -46,7 +46,7 @@ def test_every_signed_aspect_of_a_review_is_an_example(tmp_path):
         Example("Canon:5:0", "option", "positive", "two brackets are wrong ."),
         Example("Canon:5:1", "look", "negative", "two brackets are wrong ."),
     ]
-    with pytest.raises(ValueError, match=r"no file Nikon\.txt in them"):
+    with pytest.raises(ValueError, match=r"the file Nikon\.txt is missing"):
         list(product_reviews(tmp_path, ["reviews.zip"], ["Nikon"]))
 
 

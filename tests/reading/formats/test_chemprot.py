@@ -48,11 +48,11 @@ def test_the_gold_standard_has_fewer_columns_and_is_read_as_well(paths):
     ("change", "place", "reason"),
     [
         ({"abstracts": "p1\tOnly a title\n"}, "abstracts.tsv:1", "2 fields"),
-        ({"entities": ENTITIES.replace("\t17\t", "\t16\t")}, "entities.tsv:2", "it is said to be 'COX-2', but"),
+        ({"entities": ENTITIES.replace("\t17\t", "\t16\t")}, "entities.tsv:2", "its surface form is 'COX-2', but"),
         ({"entities": ENTITIES.replace("\t17\t", "\tx\t")}, "entities.tsv:2", "start, end"),
         ({"entities": f"{ENTITIES}p9\tT1\tCHEMICAL\t0\t1\tA\n"}, "entities.tsv:5", "there is no abstract 'p9'"),
         ({"relations": "p1\tCPR:4\tY \tArg1:T1\tArg2:T2\n"}, "relations.tsv:1", "5 fields"),
-        ({"relations": RELATIONS.replace("T2", "T9")}, "relations.tsv:1", "names 'T9'"),
+        ({"relations": RELATIONS.replace("T2", "T9")}, "relations.tsv:1", "refers to 'T9'"),
     ],
 )
 def test_what_cannot_be_used_is_rejected_with_file_and_line(paths, change, place, reason):

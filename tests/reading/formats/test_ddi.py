@@ -64,10 +64,10 @@ def test_a_mention_one_character_beside_its_offsets_is_moved_to_where_it_stands(
 @pytest.mark.parametrize(
     ("old", "new", "line", "reason"),
     [
-        ("26-32", "24-30", 7, "it is said to be 'aspirin', but characters"),
-        ("26-32", "26", 7, "the offsets '26' are not such as 0-6"),
+        ("26-32", "24-30", 7, "its surface form is 'aspirin', but characters"),
+        ("26-32", "26", 7, "the offsets '26' must have a form such as 0-6"),
         (' type="effect"', "", 9, "the element 'pair' has no attribute 'type'"),
-        ('e2="D.d1.s1.e2" ddi="true"', 'e2="D.d1.s1.e9" ddi="true"', 9, "names 's1.e9'"),
+        ('e2="D.d1.s1.e2" ddi="true"', 'e2="D.d1.s1.e9" ddi="true"', 9, "refers to 's1.e9'"),
     ],
 )
 def test_what_cannot_be_used_is_rejected_with_file_and_line(folder, old, new, line, reason):
@@ -84,7 +84,7 @@ def test_no_entity_is_unfolded(folder):
 
 
 def test_a_listed_file_that_is_not_there_is_named(folder):
-    with pytest.raises(ValueError, match=r"holds no 'train_dataset/two\.xml'"):
+    with pytest.raises(ValueError, match=r"lacks 'train_dataset/two\.xml'"):
         list(ddi_examples(folder(listed="train_dataset/two.xml\n"), "dev"))
 
 

@@ -45,7 +45,7 @@ def test_rejected_rows_say_where_and_why(tmp_path):
     rows = list(delimited_examples(path, "train", text="text", label="label", id="id", label_of=BINARY))
     assert [row.place for row in rows if isinstance(row, Rejected)] == [f"train.tsv:{line}" for line in (3, 4, 5, 6)]
     reasons = [row.reason for row in rows if isinstance(row, Rejected)]
-    assert reasons[0].startswith("2 fields, where 3 are needed")
+    assert reasons[0].startswith("2 fields, but 3 are needed")
     assert reasons[1].startswith("the text is empty")
     assert reasons[2].startswith("the label '2' is none of '0', '1'")
     assert reasons[3].startswith("4 fields")
@@ -58,8 +58,8 @@ def test_numbers_are_finite(tmp_path):
     )
     assert rows[0] == Example("train:1", "a", 2.2)
     assert [row.reason for row in rows[1:]] == [
-        "the label 'nan' is no finite number; correct the row",
-        "the label 'much' is no finite number; correct the row",
+        "the label 'nan' is not a finite number; correct the row",
+        "the label 'much' is not a finite number; correct the row",
     ]
 
 
@@ -80,7 +80,7 @@ def test_a_csv_in_an_archive_or_packed_is_read_with_its_quotes(tmp_path):
     expected = [Example("train:1", 'a "word", and\nanother', "1")]
     assert list(delimited_examples(tmp_path / "all.zip", "train", member="train.csv", **reading)) == expected
     assert list(delimited_examples(tmp_path / "train.csv.gz", "train", **reading)) == expected
-    with pytest.raises(ValueError, match=r"all\.zip: holds no test\.csv"):
+    with pytest.raises(ValueError, match=r"all\.zip: lacks test\.csv"):
         list(delimited_examples(tmp_path / "all.zip", "train", member="test.csv", **reading))
 
 

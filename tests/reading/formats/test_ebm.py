@@ -90,7 +90,7 @@ def test_an_element_without_a_file_covers_nothing(tmp_path):
     ("covers", "place", "reason"),
     [
         (COVERS | {"outcomes": "0 1"}, f"{SPANS}/outcomes, 1.AGGREGATED.ann", "2 numbers for 7 tokens"),
-        (COVERS | {"outcomes": "0 0 0 x 0 0 0"}, f"{SPANS}/outcomes, 1.AGGREGATED.ann", "'x' is no number"),
+        (COVERS | {"outcomes": "0 0 0 x 0 0 0"}, f"{SPANS}/outcomes, 1.AGGREGATED.ann", "'x' is not"),
     ],
 )
 def test_an_abstract_whose_numbers_do_not_fit_is_rejected(tmp_path, covers, place, reason):
@@ -106,7 +106,7 @@ def test_an_abstract_without_tokens_is_rejected_and_a_folder_without_any_refused
     (corpus / "documents" / "99.tokens").unlink()
     [rejected] = ebm_sentences(corpus, "test")
     assert rejected.place == "documents/99.tokens"
-    with pytest.raises(ValueError, match=r"holds no annotations/aggregated/starting_spans/\*/test/gold/"):
+    with pytest.raises(ValueError, match=r"lacks annotations/aggregated/starting_spans/\*/test/gold/"):
         list(ebm_sentences(corpus / "documents", "test"))
 
 

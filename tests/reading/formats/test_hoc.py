@@ -49,7 +49,7 @@ def test_other_labels_are_rejected(tmp_path, label):
     [rejected] = hoc_abstracts(tmp_path / "dev.tsv", "dev")
     assert isinstance(rejected, Rejected)
     assert rejected.place == "dev.tsv:2"
-    assert "is not ten decisions" in rejected.reason
+    assert "must be ten decisions" in rejected.reason
 
 
 @pytest.mark.skipif(not DATA.exists(), reason="the corpus is not there")

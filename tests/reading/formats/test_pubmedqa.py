@@ -47,7 +47,7 @@ def test_another_file_than_the_published_one_is_refused(folder):
     with pytest.raises(ValueError, match="the test questions drawn from its 60 are not those of test_ground_truth"):
         list(pubmedqa_examples(folder, "dev"))
     (folder / "ori_pqal.json").write_text("[1]")
-    with pytest.raises(ValueError, match="where a JSON object is needed"):
+    with pytest.raises(ValueError, match="but must be a JSON object"):
         list(pubmedqa_examples(folder, "dev"))
 
 

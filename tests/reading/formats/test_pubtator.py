@@ -60,11 +60,11 @@ def test_line_ends_and_empty_lines_do_not_matter(tmp_path: Path, ending: str) ->
         ("17\t21\t30\tclonidine\tChemical\tD1", ("UTF-16",)),
         ("17\t2\t10\tnaloxone\tChemical\tD1", ("'naloxone'", "'Naloxone'")),
         ("17\t2\t10\tNaloxone\t\tD1", ("neither may be empty",)),
-        ("18\t2\t10\tNaloxone\tChemical\tD1", ("of document '18'", "stands in '17'")),
+        ("18\t2\t10\tNaloxone\tChemical\tD1", ("to document '18'", "is in '17'")),
         ("17\t2\t10", ("neither a mention",)),
         ("17 2 10 Naloxone Chemical", ("neither a mention",)),
         ("17\t2\tten\tNaloxone\tChemical", ("neither a mention",)),
-        ("17\tCID\tD003000\tD999", ("the relation 'CID' names 'D999', which no mention bears",)),
+        ("17\tCID\tD003000\tD999", ("the relation 'CID' refers to 'D999', but no mention has that concept",)),
         ("17|a|again", ("a second title or abstract",)),
     ],
 )
@@ -78,12 +78,12 @@ def test_a_line_that_cannot_be_used_rejects_its_document(tmp_path: Path, line: s
 
 
 def test_what_is_no_pubtator_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"a\.txt:1: 'hello', where PubTator's files begin with a title"):
+    with pytest.raises(ValueError, match=r"a\.txt:1: 'hello', but PubTator files begin with a title"):
         read(tmp_path, "hello\n", "a.txt")
     with pytest.raises(ValueError, match="byte 0xef is not UTF-8"):
         read(tmp_path, b"17|t|na\xefve\n")
     (tmp_path / "empty").mkdir()
     with pytest.raises(ValueError, match="no file in it ends in"):
         list(pubtator_documents(tmp_path / "empty"))
-    with pytest.raises(ValueError, match="holds no document"):
+    with pytest.raises(ValueError, match="contains no document"):
         read(tmp_path, "\n\n")

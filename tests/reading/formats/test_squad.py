@@ -83,9 +83,9 @@ def test_a_packed_file_holds_what_the_plain_one_does(ending, tmp_path):
     [
         (
             asked("q", ("Poland", 24)),
-            "'Poland' is not at character 24 of the context, which has ' Polan' there; it is at 25",
+            "'Poland' is not at character 24 of the context, where the text is ' Polan'; it is at 25",
         ),
-        (asked("q", ("poland", 25)), "which has 'Poland' there; it is nowhere in it. Correct answer_start"),
+        (asked("q", ("poland", 25)), "where the text is 'Poland'; it is nowhere in it. Correct answer_start"),
         (asked("q", ("Warsaw", 0), ("Vistula", -8)), "'Vistula' is not at character -8"),
         (asked("q", ("Vistula.", 54)), "'Vistula.' is not at character 54"),
         (asked("q"), "the answer is None; give its text and answer_start"),
@@ -93,9 +93,9 @@ def test_a_packed_file_holds_what_the_plain_one_does(ending, tmp_path):
         (asked("q", ("Poland", "25")), "the answer is .* give its text and answer_start"),
         (asked("q", ("Poland", 25), question=" "), "the question is ' '; fill it in"),
         (asked("q", ("Poland", 25), question="a\0b"), "the question has NUL"),
-        (asked("", ("Poland", 25)), "is no question with an id"),
-        (asked(True, ("Poland", 25)), "is no question with an id"),
-        ("Where?", "'Where\\?' is no question with an id"),
+        (asked("", ("Poland", 25)), "is not a question with an id"),
+        (asked(True, ("Poland", 25)), "is not a question with an id"),
+        ("Where?", "'Where\\?' is not a question with an id"),
     ],
 )
 def test_a_question_that_cannot_be_used_is_rejected_with_its_id_and_the_next_is_read(question, reason, tmp_path):
@@ -119,16 +119,16 @@ def test_what_has_no_list_of_questions_or_no_context_is_rejected(tmp_path):
         "questions.json, article 3, paragraph 2",
         "questions.json, article 4, paragraph 1, question r",
     ]
-    assert rejected[3].reason == "the context is None; fill it in or leave the question out"
+    assert rejected[3].reason == "the context is None; fill it in or remove the question"
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("{", "questions.json: is no JSON"),
-        ("[" * 100_000, "questions.json: is no JSON"),
-        ("[]", r"questions.json: is \[\], where an object with a list 'data' is needed"),
-        ('{"data": {}}', "questions.json: is {'data': {}}, where an object with a list 'data' is needed"),
+        ("{", "questions.json: is not valid JSON"),
+        ("[" * 100_000, "questions.json: is not valid JSON"),
+        ("[]", r"questions.json: is \[\], but must be an object with a list 'data'"),
+        ('{"data": {}}', "questions.json: is {'data': {}}, but must be an object with a list 'data'"),
     ],
 )
 def test_a_file_of_another_form_is_an_error(content, message, tmp_path):
@@ -140,7 +140,9 @@ def test_an_archive_of_two_files_is_an_error(tmp_path):
     with zipfile.ZipFile(tmp_path / "questions.zip", "w") as archive:
         archive.writestr("a.json", "{}")
         archive.writestr("b.json", "{}")
-    with pytest.raises(ValueError, match=r"questions.zip: one .json file is needed, and it holds 2 \(a.json, b.json\)"):
+    with pytest.raises(
+        ValueError, match=r"questions.zip: one .json file is needed, but it contains 2 \(a.json, b.json\)"
+    ):
         list(squad_examples(tmp_path / "questions.zip"))
 
 
@@ -180,7 +182,7 @@ def test_pairs_of_a_question_take_the_golden_answers_and_are_scored_as_one(tmp_p
     (question,) = join_questions(found)
     assert question == Example("58a9", f"{CONTEXT}{PASSAGE}No.", ("ALS", "als disease"), "Which?", "58a9")
     _, rejected = parted(squad_examples(pairs(tmp_path), group_of=question_key, answers={}))
-    assert {each.reason for each in rejected} == {"no answer is stated to '58a9'; add it to the file of answers"}
+    assert {each.reason for each in rejected} == {"'58a9' has no answer; add it to the file of answers"}
 
 
 def test_spans_of_a_question_stay_on_their_answers_when_its_contexts_are_joined(tmp_path):

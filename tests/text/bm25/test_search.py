@@ -70,7 +70,7 @@ def test_lucenes_formula_worked_by_hand(tmp_path):
 
 def test_statistics_that_lack_a_word_are_refused(library):
     _, index, _ = library
-    with pytest.raises(ValueError, match="Add up the statistics of all shards"):
+    with pytest.raises(ValueError, match="Use the sum of the statistics of all shards"):
         index.search(["w3"], 5, statistics=index.statistics(["w4"]))
 
 
@@ -145,9 +145,9 @@ def test_the_index_there_is_opened_and_another_is_refused(tmp_path, library):
     assert (again.search(queries, 9).documents == index.search(queries, 9).documents).all()
     with pytest.raises(ValueError, match=r"k1 1\.2 instead of 0\.9"):
         build_index(corpus, tmp_path / "index", k1=0.9)
-    with pytest.raises(ValueError, match="holds no index"):
+    with pytest.raises(ValueError, match="contains no index"):
         build_index(corpus, tmp_path / "corpus")
-    with pytest.raises(ValueError, match="holds no index"):
+    with pytest.raises(ValueError, match="contains no index"):
         open_index(tmp_path)
 
 

@@ -189,29 +189,29 @@ def test_a_random_control_samples_on_where_documents_are_dropped(index, texts, q
 
 def test_no_control_of_more_than_there_is(index, queries, tmp_path):
     like = select(index, queries, tmp_path / "like", k=50)
-    with pytest.raises(ValueError, match=r"of \d+ documents is not possible: only 5 are left. Lower k"):
+    with pytest.raises(ValueError, match=r"of \d+ documents is not possible: only 5 remain. Lower k"):
         sample_like(like, index.documents, tmp_path / "control", seed=0, left_out=np.arange(index.documents) >= 5)
 
 
 def test_a_larger_k_cannot_be_cut(index, queries, tmp_path):
-    with pytest.raises(ValueError, match="made with k=5, and only a smaller selection can be cut from it"):
+    with pytest.raises(ValueError, match="made with k=5, so only smaller selections can be taken from it"):
         select(index, queries, tmp_path / "s", k=5).cut(6)
 
 
 def test_queries_that_retrieve_nothing_are_refused(index, queries, tmp_path):
-    with pytest.raises(ValueError, match="2 queries retrieve nothing: no word of them occurs in the corpus"):
+    with pytest.raises(ValueError, match="2 queries retrieve no documents: none of their words occurs in the corpus"):
         select(index, [("a", "zebra"), ("b", "...")], tmp_path / "s", k=5)
-    with pytest.raises(ValueError, match="retrieve nothing: all that they hit was left out"):
+    with pytest.raises(ValueError, match="retrieve no documents: all matching documents were excluded"):
         select(index, queries, tmp_path / "s", k=5, left_out=np.ones(index.documents, bool))
     assert not (tmp_path / "s").exists()
 
 
 def test_a_folder_without_a_selection_is_told(index, queries, tmp_path):
-    with pytest.raises(ValueError, match=r"holds no selection: it has no selection.json"):
+    with pytest.raises(ValueError, match=r"contains no selection: it has no selection.json"):
         open_selection(tmp_path)
     select(index, queries, tmp_path / "s", k=5)
     (tmp_path / "s" / "rows.scores.bin").write_bytes(b"")
-    with pytest.raises(ValueError, match="retrieve anew"):
+    with pytest.raises(ValueError, match="retrieve again"):
         Selection(tmp_path / "s", 5).documents_for(0)
 
 

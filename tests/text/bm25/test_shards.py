@@ -102,7 +102,7 @@ def test_every_shard_has_a_document_however_long_one_is(tmp_path, place):
     begins = shard_begins(corpus, 5)
     assert begins[0] == 0
     assert (np.diff([*begins, 8]) > 0).all()
-    with pytest.raises(ValueError, match="cannot be cut into 9 shards"):
+    with pytest.raises(ValueError, match="few for 9 shards"):
         shard_begins(corpus, 9)
 
 
@@ -142,9 +142,9 @@ def test_another_index_at_the_path_is_refused(corpus, tmp_path):
     build_shards(corpus, tmp_path / "index", shards=2)
     with pytest.raises(ValueError, match=r"another index: b 0\.75 instead of 0\.5, shards 2 instead of 3"):
         build_shards(corpus, tmp_path / "index", shards=3, b=0.5)
-    with pytest.raises(ValueError, match="cannot be cut into 0 shards"):
+    with pytest.raises(ValueError, match="few for 0 shards"):
         build_shards(corpus, tmp_path / "other", shards=0)
-    with pytest.raises(ValueError, match="holds no index in shards"):
+    with pytest.raises(ValueError, match="contains no index in shards"):
         build_shards(corpus, corpus.path)
 
 
@@ -160,7 +160,7 @@ def test_files_that_changed_or_are_not_shared_are_named(corpus, tmp_path):
     shards = build_shards(corpus, tmp_path / "index", shards=2)
     shards_work._index.cache_clear()
     shutil.move(tmp_path / "index", tmp_path / "elsewhere")
-    with pytest.raises(ValueError, match=r"does not see .*shard-00000 as it was opened\. All machines"):
+    with pytest.raises(ValueError, match=r"sees another version of .*shard-00000\. All machines"):
         shards.search(["word1"], 3)
     shutil.copytree(corpus.path, tmp_path / "corpus")
     source = shards_work.Source(
@@ -171,6 +171,6 @@ def test_files_that_changed_or_are_not_shared_are_named(corpus, tmp_path):
         "words",
         1,
     )
-    with pytest.raises(ValueError, match="does not see the corpus"):
+    with pytest.raises(ValueError, match="cannot access the corpus"):
         shards_work.build_part(source)
     assert Corpus(tmp_path / "corpus").hash == corpus.hash

@@ -170,9 +170,9 @@ def test_texts_that_all_share_a_run_are_told_a_part_each_until_all_have_been():
 
 @pytest.mark.parametrize("near", [-0.1, 1.1, float("nan")])
 def test_a_similarity_beyond_one_is_refused(near):
-    with pytest.raises(ValueError, match="lies between 0 and 1"):
+    with pytest.raises(ValueError, match="is between 0 and 1"):
         References([], near=near)
-    with pytest.raises(ValueError, match="lies between 0 and 1"):
+    with pytest.raises(ValueError, match="is between 0 and 1"):
         duplicate_groups([], near=near)
 
 

@@ -81,7 +81,7 @@ def test_pieces_of_unseen_ngrams_are_told_and_stay_in_r_unless_they_are_dropped(
 def test_a_vocabulary_of_unseen_ngrams_cannot_be_dropped_whole():
     known = Known("gene")
     known.unseen = ("gene",)
-    with pytest.raises(ValueError, match="has a vector that is mostly of n-grams in its words"):
+    with pytest.raises(ValueError, match="has a vector that consists mostly of n-grams of its words"):
         vocabulary_vectors(tokenizer_of("wordpiece", ["gene"]), known, size=4, lower=True, unseen="drop")
 
 
@@ -98,7 +98,7 @@ def test_vectors_without_ngrams_have_no_shortest_piece():
 
 
 def test_a_vocabulary_without_any_vector_is_refused():
-    with pytest.raises(ValueError, match=r"none of the 1 pieces .* has a vector\. Give vectors of the same language"):
+    with pytest.raises(ValueError, match=r"none of the 1 .* has a vector\. Give vectors of the same language"):
         vocabulary_vectors(tokenizer_of("wordpiece", ["gene", "the"]), Known("valve"), size=5, lower=True)
 
 

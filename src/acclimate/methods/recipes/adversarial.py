@@ -31,8 +31,8 @@ class AdversarialRecipe(mlm.MlmRecipe):
     noise: NoiseScale = 1e-5
     """Standard deviation of the noise that the search starts from, sigma, above 0; the paper: 1e-5."""
     radius: Radius = 0.0
-    """The most by which a number of the input is changed, epsilon; 0: 1e-5, or 1 as released. The paper's 1e-5 changes
-    next to nothing; try 1e-3 with `step` 1e-1."""
+    """Largest change of a number of the input, epsilon; 0: 1e-5, or 1 for the released reading. The paper's 1e-5 has
+    hardly any effect; try 1e-3 with `step` 1e-1."""
     ascents: Ascents = 1  # number of steps of the search, K, at least 1; the paper: 1
     reading: SearchReading = "paper"
     """What is perturbed and how: as the "paper" describes it, or as the "released" code does it."""

@@ -31,7 +31,7 @@ class DgaRecipe(DomainRecipe):
     """Parts of the model that are protected from change: heads, intermediate, output, embeddings (Table 3)."""
     reading: MaskReading = "gradient"
     """What Eq. 9 multiplies by 1 - importance: the "gradient" of a head, its "head_output" or its "update"; with
-    "none" nothing is masked, and the contrast is alone."""
+    "none" only the contrast is used, without a mask."""
     importance: Literal["proxy", "random"] = "proxy"
     """How the importance of heads is computed: by Eq. 6 to 8 (proxy), or drawn at random (Table 3)."""
     normalisation: How = "paper"
@@ -50,8 +50,8 @@ class DgaRecipe(DomainRecipe):
     temperature: Annotated[float, Range(above=0)] = 0.05
     """Temperature of the contrastive loss, tau of Eq. 15, above 0: cosines are divided by it; the paper: .05."""
     anchor: Anchor = "own"
-    """Where the representation o of Eq. 15 comes from: a separate pass over the text ("own"), or the masked pass
-    ("mlm"): four passes a step, or three."""
+    """Source of the representation o of Eq. 15: a separate pass over the text ("own", four passes per step), or the
+    masked pass ("mlm", three passes)."""
     knowledge: Knowledge = "full"
     """What is contrasted: representations from all heads (Eq. 13), or with "domain" from heads multiplied by 1 -
     importance."""
@@ -59,15 +59,15 @@ class DgaRecipe(DomainRecipe):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.parts or len(set(self.parts)) < len(self.parts):
-            raise ValueError(f"parts = {list(self.parts)}: at least one, each once")
+            raise ValueError(f"parts = {list(self.parts)}: name at least one, and each only once")
         if self.plan.compile and self.reading == "head_output":
             raise ValueError(
-                "plan.compile keeps no watch over hooks, which reading = 'head_output' works by. Set plan.compile=false"
+                "plan.compile does not support hooks, which reading = 'head_output' needs. Set plan.compile=false"
             )
         if self.knowledge == "domain" and self.anchor == "mlm":
             raise ValueError(
-                "knowledge = 'domain' gates the heads of anchor and positive, but with anchor = 'mlm' the anchor is of "
-                "the pass of language modelling, which gates no heads. Set anchor=own"
+                "knowledge = 'domain' gates the heads of anchor and positive, but anchor = 'mlm' takes the anchor "
+                "from the language modelling pass, which gates no heads. Set anchor=own"
             )
         if self.contrast and "heads" not in self.parts:
             raise ValueError(f"parts = {list(self.parts)}: the contrast gates heads. Add heads, or set contrast=0")
@@ -78,7 +78,7 @@ class DgaRecipe(DomainRecipe):
         for why, names in idle.items():
             for name in names:
                 if (value := getattr(self, name)) != type(self).__dataclass_fields__[name].default:
-                    raise ValueError(f"{name} = {value!r} does nothing with {why}. Leave one of them out")
+                    raise ValueError(f"{name} = {value!r} does nothing with {why}. Remove one of them")
 
 
 def passes(recipe: DgaRecipe) -> float:
@@ -97,7 +97,7 @@ def unsuited(kind: str, config: PreTrainedConfig | None) -> str:
     """Return why a model cannot race: its family's heads must be known, because they are gated. "" if it can."""
     if config is None or (config.model_type in PLACES and config.model_type in DROPOUT_FIELDS):
         return ""
-    return f"knows the heads of {', '.join(PLACES)} only"
+    return f"supports only these families: {', '.join(PLACES)}"
 
 
 METHOD = Method(

@@ -17,7 +17,7 @@ class DistilRecipe(DomainRecipe):
     """KD or AdaptedDeiT, with the settings of DGA's section 4.2."""
 
     teacher: Literal["kd", "deit"] = "kd"
-    """What is matched with the frozen model: the last hidden state of every token (KD), or a distillation token with
+    """What is compared with the frozen model: the last hidden state of every token (KD), or a distillation token with
     the mean of its row (AdaptedDeiT)."""
     text: DistilledText = "unmasked"
     """The text on which student and teacher are compared. "masked": the text of language modelling, at about 1.3

@@ -52,6 +52,6 @@ def check_noise(recipe: DomainRecipe, config: PreTrainedConfig, group: str) -> N
     dropouts = {"dropout": recipe.dropout, "attention_dropout": recipe.attention_dropout}
     assignments = [f"{group}{setting} = {value:g}" for setting, value in dropouts.items() if value is not None]
     raise ValueError(
-        f"compares passes over a text that differ by dropout alone, but "
+        "compares passes over a text that differ only by dropout, but "
         f"{' and '.join(assignments) or 'the model has no dropout'}. Set {group}dropout=0.1"
     )

@@ -50,21 +50,21 @@ class FinetuneRecipe:
 
     # what is fine-tuned, and on what
     model: str = ""  # checkpoint to start from: a local directory or a hub id
-    task: Path = Path()  # the labelled data: a directory that tasks.prepared.prepare wrote
+    task: Path = Path()  # the labelled data: a directory written by `acclimate data prepare`
 
     # how it is trained
     preset: Literal["papers", "robust"] = "robust"
-    """Where the settings below start from. "robust": as measurement chooses on train and dev, for encoders of any size
-    and for few rows. "papers": as the five papers fine-tune. Settings that you state come on top."""
+    """Defaults of the settings below. "robust": chosen by measurements on train and dev, for encoders of any size and
+    for few rows. "papers": as the five papers fine-tune. Your settings override them."""
     epochs: Epochs = 10.0
-    """Passes over the training rows; 0: plan.steps sets the length. If you state it, least_steps and most_epochs are 0
-    unless you state them beside it, in the same file or command. BLURB: 2 to 60."""
+    """Passes over the training rows; 0: plan.steps sets the length. If you set it, least_steps and most_epochs become
+    0 unless you set them too, in the same file or command. BLURB: 2 to 60."""
     plan: Plan = field(default_factory=lambda: Plan(batch=16, rate=3e-5, warmup=0.1))
-    """Steps, batch, rate, precision; BLURB: batches of 16 or 32 at 1e-5, 3e-5 or 5e-5, 10% warm-up. A rate
-    that you state is not scaled: it sets rate_by_width=false, unless you state that too."""
+    """Steps, batch, rate, precision; BLURB: batches of 16 or 32 at 1e-5, 3e-5 or 5e-5, 10% warm-up. A rate that you
+    set is not scaled: it sets rate_by_width=false, unless you set that too."""
     rate_by_width: bool = True
-    """Whether plan.rate is the rate of an encoder of 768 dimensions: one of D dimensions then learns at (768 / D)^2
-    times that rate. Stated search.rates are not scaled either."""
+    """Whether plan.rate is the rate of an encoder of 768 dimensions: an encoder of D dimensions then uses (768 / D)^2
+    times that rate. search.rates are not scaled."""
     layer_decay: Annotated[float, Range(least=0, most=1)] = 0.0
     """Rate of each layer in multiples of the rate of the layer above it, above 0 and at most 1; the embeddings are the
     lowest layer. 0: 0.9 for an encoder of 12 layers or more, 1 for others."""
@@ -74,20 +74,20 @@ class FinetuneRecipe:
     patience: Count = 6
     """Number of looks in a row without a better dev score after which training stops; 0: it never stops early."""
     dropout: Dropout = 0.1  # dropout of hidden states and before the output layer, 0 to 1; BLURB: .1
-    attention_dropout: Dropout | None = None  # dropout of attention, 0 to 1; None: as the model's configuration has it
+    attention_dropout: Dropout | None = None  # dropout of attention, 0 to 1; None: as in the model's configuration
 
     # which weights become the checkpoint
     looks: Positive = 20  # number of times that dev is scored, at least 1, evenly spaced, the last one at the end
     dev_sample: Count = 1000
-    """Number of examples that a look at dev reads, where dev is larger by a third or more; as many as train has, if
-    those are more. 0: all of dev. The chosen weights are always scored on all of dev."""
+    """Number of examples in each evaluation on dev, if dev is larger by at least a third; if train has more rows,
+    their number. 0: all of dev. The chosen weights are always scored on all of dev."""
     choose: Literal["best", "last"] = "best"
-    """Which weights are kept: those of the best look at dev, or of the last step."""
+    """Which weights are kept: those of the best evaluation on dev, or of the last step."""
     retry: bool = True
-    """Repeat a run that learnt nothing, with twice the steps: at a third of the rate if its training loss rose or
+    """Repeat a run that failed to learn, with twice the steps: at a third of the rate if its training loss rose or
     became infinite, else at three times the rate."""
     averaged: Positive = 3
-    """Number of best looks whose weights are averaged."""
+    """Number of best evaluations whose weights are averaged."""
 
     # the head
     head: Literal["fresh", "probe", "kept"] = "probe"
@@ -117,50 +117,53 @@ class FinetuneRecipe:
     pooler: Literal["fresh", "kept"] = "kept"
     """Whether a trained pooler of the checkpoint (as next sentence prediction leaves one) is kept or drawn anew."""
     sequence_layer: SequenceLayer = "linear"
-    """Layer between the encoder and the labels of whole texts: linear, LSTM (Table 10), or MLP: a dense layer and tanh
-    before the linear one. An LSTM or MLP takes the place of a pooler: pooling "pooler" then reads as "first" does."""
+    """Layer between the encoder and the labels of whole texts: linear, LSTM (Table 10), or MLP: a dense layer and
+    tanh before the linear one. An LSTM or MLP replaces a pooler: pooling "pooler" then acts like "first"."""
     threshold: Threshold = "dev"
-    """What is predicted from the outputs. "half": the most probable class; of several labels each above 0.5. "dev":
-    what scores best on dev, where one number moves all rare classes (logit adjustment), or the threshold of all labels;
-    the checkpoint has it in its biases, so that transformers predicts the same. It means nothing where the metric is
-    accuracy."""
+    """What is predicted from the outputs. "half": the most probable class; for several labels, each above 0.5. "dev":
+    the rule that scores best on dev: one number for all rare classes (logit adjustment), or one threshold for all
+    labels. It is stored in the biases of the checkpoint, so transformers predicts the same. It has no effect if the
+    metric is accuracy."""
 
     # the head of texts with several labels each
     base_rates: bool = True
-    """Whether the biases of a drawn head start at the labels' frequencies in the training rows, in place of 0. A head
-    that begins as a probe has them anyway."""
+    """Whether the biases of a random head start at the label frequencies in the training rows instead of 0. A head
+    that starts as a probe always has them."""
 
     # the head of tagged words
     tag_layer: OutputLayer = "linear"  # layer between the encoder and the tags of words: linear, LSTM or CRF (Table 10)
     tag_transitions_rate: AboveZero = 1.0  # learning rate of the CRF's weights in multiples of plan.rate, above 0
-    tag_scheme: Tagging = "given"  # how entities are tagged in training (Table 11); predictions are scored as given
+    tag_scheme: Tagging = "given"
+    """How entities are tagged in training (Table 11); predictions are scored in the scheme of the data."""
 
     def __post_init__(self) -> None:
         check_ranges(self)
         check_length(self.epochs, self.plan)
         if 0 < self.most_epochs < self.epochs:
             raise ValueError(
-                f"most_epochs = {self.most_epochs:g} is out of range: at least epochs = {self.epochs:g}, or 0: no limit"
+                f"most_epochs = {self.most_epochs:g} is out of range. Set at least epochs = {self.epochs:g}, or "
+                "0 for no limit"
             )
         if self.averaged > 1 and self.choose == "last":
             raise ValueError(
-                f"averaged = {self.averaged} takes the best looks, but choose is 'last'. Set averaged=1, or choose=best"
+                f"averaged = {self.averaged} averages the best checkpoints, but choose is 'last'. Set "
+                "averaged=1, or choose=best"
             )
         if self.tag_transitions_rate != 1.0 and self.tag_layer not in CRF_LAYERS:
             raise ValueError(
                 f"tag_transitions_rate = {self.tag_transitions_rate} is for a CRF, but tag_layer is "
-                f"'{self.tag_layer}'. Set tag_layer to {' or '.join(CRF_LAYERS)}, or leave tag_transitions_rate out"
+                f"'{self.tag_layer}'. Set tag_layer to {' or '.join(CRF_LAYERS)}, or remove tag_transitions_rate"
             )
         for name, without in (("lora_alpha", 16.0), ("lora_dropout", 0.0), ("lora_layers", "attention")):
             if getattr(self, name) != without and not self.lora_rank:
                 raise ValueError(
-                    f"{name} = {getattr(self, name)!r} is for LoRA, but lora_rank is 0. Set lora_rank to 8, or leave "
-                    f"{name} out"
+                    f"{name} = {getattr(self, name)!r} is for LoRA, but lora_rank is 0. Set lora_rank to 8, or "
+                    f"remove {name}"
                 )
         if self.lora_rank and self.special_tokens:
             raise ValueError(
-                f"special_tokens = {list(self.special_tokens)} adds rows to the embeddings, which LoRA does not train. "
-                f"Set lora_rank=0, or leave special_tokens out"
+                f"special_tokens = {list(self.special_tokens)} adds rows to the embeddings, which LoRA does not "
+                "train. Set lora_rank=0, or remove special_tokens"
             )
 
 
@@ -245,7 +248,7 @@ def check_heeded(recipe: FinetuneRecipe, tasks: Sequence[Prepared]) -> None:
     for name in sorted(set.intersection(*(_idle(recipe, task) for task in tasks))):
         if (value := getattr(recipe, name)) != getattr(default, name):
             raise ValueError(
-                f"finetune.{name} = {value!r} means nothing on {', '.join(task.name for task in tasks)}. Leave it out"
+                f"finetune.{name} = {value!r} has no effect on {', '.join(task.name for task in tasks)}. Remove it"
             )
 
 

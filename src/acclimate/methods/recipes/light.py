@@ -21,10 +21,11 @@ class LightRecipe(DomainRecipe):
 
     kind: Literal["adapter", "prompt"] = "adapter"
     """What is trained while the model itself stays frozen: adapters in its layers, or a prompt behind its rows."""
-    bottleneck: Annotated[int, Range(above=0)] = 64  # numbers between an adapter's two layers, above 0; the paper: 64
+    bottleneck: Annotated[int, Range(above=0)] = 64
+    """Width between the two layers of an adapter, above 0; the paper: 64."""
     prompt_tokens: Annotated[int, Range(above=0)] = 100  # tokens of a prompt, above 0; the paper: 100
     prompt_rate: Annotated[float, Range(above=0)] = 0.3
-    """A prompt's learning rate in place of the plan's, above 0; Lester et al.: .3."""
+    """Learning rate of a prompt, instead of the plan's, above 0; Lester et al.: .3."""
 
 
 def passes(recipe: LightRecipe) -> float:
@@ -39,8 +40,8 @@ def check(recipe: LightRecipe, config: PreTrainedConfig, group: str) -> None:
     check_dropout(recipe, config, group)
     if recipe.kind == "adapter" and config.model_type not in ADAPTED:
         raise ValueError(
-            f"where adapters belong in a '{config.model_type}' is not known. Known: {', '.join(ADAPTED)}. Take a model "
-            f"of these"
+            f"acclimate does not know where adapters belong in a '{config.model_type}'. Use a model of one of these "
+            f"families: {', '.join(ADAPTED)}"
         )
     setting, part, field = {
         "adapter": ("bottleneck", "adapters", BOTTLENECK),
@@ -49,7 +50,7 @@ def check(recipe: LightRecipe, config: PreTrainedConfig, group: str) -> None:
     size, recipe_size = int(getattr(config, field, 0)), getattr(recipe, setting)
     if size not in (0, recipe_size):
         raise ValueError(
-            f"{group}{setting} = {recipe_size}, but the model has {part} of {size} already. Set {group}{setting}={size}"
+            f"{group}{setting} = {recipe_size}, but the model already has {part} of {size}. Set {group}{setting}={size}"
         )
 
 

@@ -11,7 +11,7 @@ from acclimate.core.steps import steps_of_epochs
 from acclimate.methods.method import Contestant, Method, deferred
 from acclimate.training.plan import Plan
 
-NO_HEAD = "no language modelling head: one was drawn, which has learnt nothing yet"  # of a checkpoint, in notes
+NO_HEAD = "no language modelling head: a random one was added"  # of a checkpoint, in notes
 Length = Annotated[int, Range(least=3)]  # of a sequence in tokens: two special ones, and one to predict
 Share = Annotated[float, Range(above=0, most=1)]
 Epochs = Annotated[float, Range(least=0, most=100_000)]  # more is a slip: 1e30 would begin to train
@@ -22,14 +22,14 @@ class MlmRecipe:
     """Masked language modelling from a checkpoint. Either `epochs` or `plan.steps` sets the length of the run."""
 
     model: str = ""  # checkpoint to start from: a local directory or a hub id
-    corpus: Path = Path()  # texts to train on: raw text on the command line, or a corpus written before; needed
+    corpus: Path = Path()  # texts to train on: raw text on the command line, or a prepared corpus; needed
     max_tokens: Length = 128  # longest sequence in tokens, special ones included; longer documents are cut, not dropped
     masking: Share = 0.15  # share of the tokens that are predicted, above 0 and at most 1
     whole_words: bool = False
     """True: a word is masked with all its tokens or not at all; false: tokens are masked one by one."""
-    dropout: Dropout | None = None  # dropout of hidden states, 0 to 1; None: as the model's configuration has it
+    dropout: Dropout | None = None  # dropout of hidden states, 0 to 1; None: as in the model's configuration
     attention_dropout: Dropout | None = None
-    """Dropout of attention; None: as the model has it; 0 is 1.3 to 1.6x as fast."""
+    """Dropout of attention; None: as in the model; 0 is 1.3 to 1.6 times as fast."""
     epochs: Epochs = 100.0  # passes over the corpus; 0: plan.steps sets the length
     plan: Plan = field(default_factory=lambda: Plan(batch=256, rate=5e-5, warmup=0.06))
     """Steps, batch, rate and precision of the training."""
@@ -48,8 +48,8 @@ def check_length(epochs: float, plan: Plan) -> None:
     """Raises ValueError where both epochs and steps are stated."""
     if epochs and plan.steps != Plan().steps:
         raise ValueError(
-            f"epochs = {epochs:g} and plan.steps = {plan.steps} both set the length of the run. Set epochs=0 to "
-            f"take the steps, or leave plan.steps out"
+            f"epochs = {epochs:g} and plan.steps = {plan.steps} both set the length of the run. Set epochs=0 to use "
+            "plan.steps, or remove plan.steps"
         )
 
 

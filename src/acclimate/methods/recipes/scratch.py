@@ -37,25 +37,26 @@ class ScratchRecipe:
     """
 
     # the text
-    corpus: Path = Path()  # texts to pretrain on: raw text on the command line, or a written corpus; needed
+    corpus: Path = Path()  # texts to pretrain on: raw text on the command line, or a prepared corpus; needed
     general: Path = Path()  # a second text to mix in, given as for `corpus`
     general_share: Annotated[float | None, Range(above=0, below=1)] = None
-    """Share of the rows that come from `general`, between 0 and 1; None: by the sizes of the texts."""
-    least_words: Count = 0  # documents of fewer words are left out; the paper: 128
-    dev: Path = Path()  # held-out text, given as for `corpus`; its loss is written to `curve.json`
+    """Share of rows from `general`, between 0 and 1; None: in proportion to the texts."""
+    least_words: Count = 0  # documents with fewer words are not used; the paper: 128
+    dev: Path = Path()  # held-out text in the form of `corpus`; its loss is written to `curve.json`
     looks: Annotated[int, Range(least=1)] = 20
     """Number of times that the loss on dev is measured, at least 1, evenly spaced, the last one at the end."""
 
     # the vocabulary
     tokenizer: str = ""  # directory or hub id whose vocabulary is used; "": learn one from the text
-    vocabulary: Positive = 30_522  # number of pieces at most, where they are learnt; BERT: 30,522
+    vocabulary: Positive = 30_522  # largest number of pieces if a vocabulary is learned; BERT: 30,522
     lower: bool = True  # lower-case and drop accents, where the vocabulary is learnt; the paper: true
     kind: VocabularyKind = "wordpiece"  # kind of vocabulary that is learnt; the paper: wordpiece
 
     # the encoder
-    model: str = ""  # checkpoint to go on with, its vocabulary included (the paper's mixed domain); "": random weights
+    model: str = ""
+    """Checkpoint to continue from, including its vocabulary (the paper's mixed domain); "": random weights."""
     architecture: Architecture = "bert"  # family of the new encoder
-    size: Size = ""  # a name for layers, hidden and heads together (models/configuration.py)
+    size: Size = ""  # a name for layers, hidden and heads together
     layers: Layers | None = None  # layers of the new encoder; None: 12, or those of `size`
     hidden: Hidden | None = None  # width of the new encoder, a multiple of `heads`; None: 768, or that of `size`
     heads: Heads | None = None  # attention heads of a layer; None: 12, or those of `size`
@@ -85,7 +86,7 @@ class ScratchRecipe:
     adversarial: Annotated[float, Range(least=0)] = 0.0  # weight of the adversarial loss, at least 0; 0: none; ALUM: 10
     adversarial_step: StepSize = 1e-3  # length of a step of the search for the perturbation, above 0; ALUM: 1e-3
     adversarial_radius: Radius = 0.0
-    """The most by which a number of the input is changed; 0: 1e-5 (next to nothing), or 1 as released."""
+    """Largest change of a number of the input; 0: 1e-5 (hardly any change), or 1 for the released reading."""
     adversarial_reading: SearchReading = "paper"
     """What is perturbed and how: as the "paper" describes it, or as the "released" code does it."""
 
@@ -95,12 +96,12 @@ class ScratchRecipe:
         _check_start(self)
         if self.next_sentence and (self.architecture != "bert" or self.kind == "bpe"):
             raise ValueError(
-                "next_sentence = true tells two texts apart by token types, which neither a modernbert nor a "
-                "vocabulary of kind bpe has. Set next_sentence=false"
+                "next_sentence = true needs token types, which modernbert and vocabularies of kind bpe lack. Set "
+                "next_sentence=false"
             )
         if self.next_sentence and self.adversarial:
             raise ValueError(
-                "next_sentence and adversarial cannot go together. Set next_sentence=false, or adversarial=0"
+                "next_sentence and adversarial cannot be combined. Set next_sentence=false, or adversarial=0"
             )
 
     @property
@@ -112,10 +113,10 @@ def _check_start(recipe: ScratchRecipe) -> None:
     """Raises ValueError for settings of vocabulary, shape or adversary that have no effect beside the others."""
     _ = recipe.shape
     if recipe.model:
-        why = f"model = {recipe.model!r} comes with weights and a vocabulary"
+        why = f"model = {recipe.model!r} already has weights and a vocabulary"
         _require_default(recipe, ("tokenizer", *OF_SHAPE, "initializer_range", *OF_VOCABULARY), why)
     if recipe.tokenizer:
-        _require_default(recipe, OF_VOCABULARY, f"tokenizer = {recipe.tokenizer!r} is a vocabulary, so none is learned")
+        _require_default(recipe, OF_VOCABULARY, f"tokenizer = {recipe.tokenizer!r} is a finished vocabulary")
     if not recipe.adversarial:
         _require_default(recipe, OF_ADVERSARY, "adversarial = 0")
 
@@ -125,7 +126,7 @@ def _require_default(recipe: ScratchRecipe, names: Sequence[str], why: str) -> N
     defaults = {field.name: field.default for field in fields(recipe)}
     for name in names:
         if (value := getattr(recipe, name)) != defaults[name]:
-            raise ValueError(f"{name} = {value!r} does nothing: {why}. Leave {name} out, or the other")
+            raise ValueError(f"{name} = {value!r} does nothing: {why}. Remove {name} or the other setting")
 
 
 class Settings(Protocol):
@@ -160,25 +161,26 @@ def check_reading(recipe: Settings, *, general: bool) -> None:
     share = recipe.general_share
     if recipe.tokens and recipe.epochs:
         raise ValueError(
-            f"epochs = {recipe.epochs} and tokens = {recipe.tokens} both say how long the run is. Leave one of them 0"
+            f"epochs = {recipe.epochs} and tokens = {recipe.tokens} both set the length of the run. Set one of "
+            "them to 0"
         )
     if share is not None and not general:
-        raise ValueError(f"general_share = {share}, but there is no general text. Add general=TEXTS, or leave it out")
+        raise ValueError(f"general_share = {share}, but there is no general text. Add general=TEXTS, or remove it")
     if recipe.long_share and recipe.long_tokens <= recipe.max_tokens:
         raise ValueError(
-            f"long_tokens = {recipe.long_tokens} of the second phase are no more than max_tokens = {recipe.max_tokens} "
+            f"long_tokens = {recipe.long_tokens} of the second phase must exceed max_tokens = {recipe.max_tokens} "
             "of the first. Raise long_tokens, or set long_share=0"
         )
     if recipe.masking_schedule == "steps" and recipe.masking > MOST_MASKED:
         raise ValueError(
-            f"masking = {recipe.masking} rises to five thirds of it, more than all tokens. Set at most {MOST_MASKED}, "
-            'or masking_schedule="constant"'
+            f"masking = {recipe.masking} rises to five thirds of this value, which exceeds all tokens. Set at most "
+            f'{MOST_MASKED}, or masking_schedule="constant"'
         )
     for name, default in (("long_share", 0), ("masking_schedule", "constant")):
         if (value := getattr(recipe, name)) != default and recipe.plan.schedule != "linear":
             raise ValueError(
-                f"plan.schedule = '{recipe.plan.schedule}' is for runs that may get longer, but {name} = {value!r} "
-                f'goes by shares of the steps. Leave {name} out, or set plan.schedule="linear"'
+                f"plan.schedule = '{recipe.plan.schedule}' allows runs to be extended, but {name} = {value!r} "
+                f'depends on the number of steps. Remove {name}, or set plan.schedule="linear"'
             )
 
 
@@ -192,9 +194,9 @@ def check_raced(pretrain: ScratchRecipe) -> None:
     for setting in [setting for setting in fields(pretrain) if setting.name in OF_RACE]:
         if (value := getattr(pretrain, setting.name)) != setting.default:
             raise ValueError(
-                f"pretrain.{setting.name} = {str(value)!r} has no place in a race, which pretrains on "
-                f"{option('general')} alone, for pretrain.plan.steps or pretrain.epochs. Leave it out; or pretrain "
-                f"with `acclimate adapt scratch {setting.name}=...` and race with {option('model')}"
+                f"pretrain.{setting.name} = {str(value)!r} is not available in a race, which pretrains only on "
+                f"{option('general')}, for pretrain.plan.steps or pretrain.epochs. Remove it, or pretrain with "
+                f"`acclimate adapt scratch {setting.name}=...` and race with {option('model')}"
             )
 
 

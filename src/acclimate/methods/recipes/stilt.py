@@ -18,7 +18,7 @@ class Intermediate:
     """Settings of the intermediate tasks that differ from the target's; None: the target's."""
 
     choose: Literal["best", "last"] | None = None
-    """Which weights go on to the next task: those of the best look at dev, or of the last step."""
+    """Which weights are passed to the next task: those of the best evaluation on dev, or of the last step."""
     looks: Positive | None = None  # number of times that dev is scored
     dropout: Dropout | None = None  # dropout of hidden states and before the output layer, 0 to 1
     epochs: Epochs | None = None  # passes over the training rows
@@ -33,7 +33,7 @@ class Intermediate:
         if self.steps is not None and self.epochs is not None:
             raise ValueError(
                 f"intermediate.steps = {self.steps} and intermediate.epochs = {self.epochs:g} both set the length "
-                f"of the run. Leave one of them out"
+                "of the run. Remove one of them"
             )
 
     def change(self, target: finetune.FinetuneRecipe) -> finetune.FinetuneRecipe:
@@ -56,11 +56,12 @@ class StiltRecipe:
 
     model: str = ""  # checkpoint to start from: a local directory or a hub id
     tasks: tuple[Path, ...] = ()
-    """Two or more directories that tasks.prepared.prepare wrote, in the order of training; the target comes last."""
+    """Two or more directories written by `acclimate data prepare`, in the order of training; the target comes
+    last."""
     intermediate: Intermediate = field(default_factory=Intermediate)
     """Settings that differ on the tasks before the target; none: the same as in `finetune`."""
     finetune: finetune.FinetuneRecipe = finetune.PAPERS
-    """Settings of all fine-tunings; model, task and head are left out."""
+    """Settings of all fine-tunings; model, task and head are set by the study."""
 
     def __post_init__(self) -> None:
         check_chained(self.finetune)
@@ -70,12 +71,12 @@ def check_chained(recipe: finetune.FinetuneRecipe) -> None:
     """Raises ValueError for settings of fine-tuning that the chain itself fills in."""
     if recipe.head == "kept":
         raise ValueError(
-            "finetune.head = 'kept': the tasks of a chain share the encoder, but each has a new head. Leave it "
-            "out; acclimate adapt finetune head=kept goes on with a checkpoint's head"
+            "finetune.head = 'kept': the tasks of a chain share the encoder, but each has a new head. Remove it. "
+            "To continue with a checkpoint's head, use acclimate adapt finetune head=kept"
         )
     if recipe.model or recipe.task != Path():
         name = "model" if recipe.model else "task"
-        raise ValueError(f"finetune.{name} is decided by the chain. State model=MODEL and tasks=[...] by themselves")
+        raise ValueError(f"finetune.{name} is set by the chain. Set model=MODEL and tasks=[...] instead")
 
 
 METHOD = Method("stilt", StiltRecipe, deferred("acclimate.methods.stilt", "adapt"))

@@ -28,18 +28,19 @@ class TapterRecipe:
     """
 
     model: str = ""  # checkpoint to start from: a local directory or a hub id
-    corpus: Path = Path()  # the task's texts: raw text on the command line, or a corpus that was written before
+    corpus: Path = Path()  # the task's texts: raw text on the command line, or a prepared corpus
     dev: Path = Path()
-    """Held-out texts of the same kind, as for corpus: both terms on them go to `curve.json`; none: the training losses
-    alone."""
+    """Held-out texts of the same kind, as for corpus: both terms on them are written to `curve.json`; none: only the
+    training losses."""
     vectors: str = ""
-    """A fastText .bin or .vec file to go on from (the paper: wiki.en.bin); "": vectors are trained from nothing."""
-    train_vectors: bool = True  # train the vectors on the texts; false: take `vectors` as they are
-    vectors_corpus: Path = Path()  # more text to train vectors on, beside `corpus`
+    """A fastText .bin or .vec file to continue from (the paper: wiki.en.bin); "": vectors are trained from
+    scratch."""
+    train_vectors: bool = True  # train the vectors on the texts; false: use `vectors` unchanged
+    vectors_corpus: Path = Path()  # more text to train vectors on, in addition to `corpus`
     skipgram: Skipgram = field(default_factory=lambda: Skipgram(lower=True, threads=1))  # how vectors are trained
     scale: VectorScale = "auto"
-    """Scale of the vectors. `"given"`: as they are; `"unit"`: all divided by their standard deviation; `"auto"`: unit
-    where they are trained from nothing, given where `vectors` names some."""
+    """Scale of the vectors. `"given"`: unchanged; `"unit"`: all divided by their standard deviation; `"auto"`: unit
+    if they are trained from scratch, given if `vectors` names some."""
     per: Per = "occurrence"
     """Which pieces the regularisation counts: every occurrence of a piece, or with "type" each piece once in a step."""
     ids: Ids = "original"
@@ -47,9 +48,9 @@ class TapterRecipe:
     input."""
     unseen: Unseen = "keep"
     """Pieces whose n-grams mostly occur in no word of the vectors, so that their vectors are mostly those of other
-    n-grams. "keep": the regularisation counts them, as the paper does; "drop": it does not."""
+    n-grams. "keep": include them in the regularisation, as in the paper; "drop": exclude them."""
     regularisation: Annotated[float, Range(above=0, hint=", or take the method mlm")] = 1.0
-    """Weight of the term that draws embeddings to the vectors, above 0; the paper: 1."""
+    """Weight of the term that pulls embeddings towards the vectors, above 0; the paper: 1."""
     permuted: bool = False
     """True: give each piece the vector of another piece, drawn at random. A control: the same loss without meaning."""
     looks: Annotated[int, Range(least=1)] = 20
@@ -59,8 +60,8 @@ class TapterRecipe:
     masking: Share = 0.15  # share of the tokens that are predicted, above 0 and at most 1; the paper: .15
     whole_words: bool = False
     """True: a word is masked with all its tokens or not at all; false: tokens are masked one by one."""
-    dropout: Dropout | None = None  # dropout of hidden states, 0 to 1; None: as the model's configuration has it
-    attention_dropout: Dropout | None = None  # dropout of attention, 0 to 1; None: as the model has it
+    dropout: Dropout | None = None  # dropout of hidden states, 0 to 1; None: as in the model's configuration
+    attention_dropout: Dropout | None = None  # dropout of attention, 0 to 1; None: as in the model
     epochs: Epochs = 100.0  # passes over the corpus; 0: plan.steps sets the length; the paper: 100
     plan: Plan = field(default_factory=lambda: Plan(batch=256, rate=5e-5, warmup=0.06, clip=0.0))
     """Steps, batch, rate, precision: batches of 256 at 5e-5 with 6% warm-up in the paper; gradients are not clipped"""
@@ -69,7 +70,7 @@ class TapterRecipe:
         check_ranges(self)
         check_length(self.epochs, self.plan)
         if not self.train_vectors and not self.vectors:
-            raise ValueError("train_vectors = false takes vectors as they are, but none are given. Add vectors=FILE")
+            raise ValueError("train_vectors = false uses given vectors unchanged, but there are none. Add vectors=FILE")
 
 
 def resolved_scale(recipe: TapterRecipe) -> VectorScale:

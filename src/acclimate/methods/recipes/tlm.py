@@ -25,18 +25,20 @@ class TlmRecipe:
     """TLM. The defaults are BERT-base and the steps of the small scale (Table B.1; the rest as released)."""
 
     # the data
-    task: Path = Path()  # the labelled data (the paper's internal data): a directory that tasks.prepared.prepare wrote
+    task: Path = (
+        Path()
+    )  # the labelled data (the paper's internal data): a directory written by `acclimate data prepare`
     corpus: Path = Path()
-    """The retrieved text (the paper's external data): raw text or a written corpus; not used where rho_1 is 0."""
+    """The retrieved text (the paper's external data): raw text or a prepared corpus; not used where rho_1 is 0."""
     k: Count = 0
     """Documents that are retrieved for each training text, the paper's K. A race and `study tlm` retrieve as many;
-    `adapt tlm` refuses a corpus that `data retrieve` wrote with another k, or that it did not write. 0: not stated; a
-    race and the study have retrieval.k."""
+    `adapt tlm` refuses a corpus that `data retrieve` wrote with another k, or did not write. 0: not set; a race and
+    the study use retrieval.k."""
 
     # the encoder
     model: str = ""  # checkpoint to start from, a directory or a hub id (Table 8); "": random weights, as in the paper
     tokenizer: str = ""  # directory or hub id whose vocabulary is used; "": learn one from corpus and task
-    vocabulary: Positive = 30_522  # number of word pieces at most, where they are learnt; BERT: 30,522
+    vocabulary: Positive = 30_522  # largest number of word pieces if a vocabulary is learned; BERT: 30,522
     lower: bool = True  # lower-case and drop accents, where the vocabulary is learnt
     layers: Positive = 12  # layers of the new encoder; BERT-base: 12
     hidden: Positive = 768  # width of the new encoder, a multiple of `heads`; BERT-base: 768
@@ -50,7 +52,7 @@ class TlmRecipe:
     """Batches of retrieved text for each batch of the task; 0: the task's rows only; the paper: 1 to 999 by task."""
     rho_2: Annotated[float, Range(least=0)] = 20.0
     """Weight of masked language modelling on the task's rows, at least 0; the paper: 20, 100 or 1000 by task."""
-    external_only: bool = False  # train on retrieved text alone: the paper's rho_1 = infinity (Table 5)
+    external_only: bool = False  # train only on retrieved text: the paper's rho_1 = infinity (Table 5)
     normalise: bool = False  # divide the loss of a batch of the task by rho_2 + 1, as the released code does
     max_tokens: Length = 128
     """Longest row of retrieved text in tokens; longer documents are cut into several rows, nothing is dropped."""
@@ -77,11 +79,9 @@ class TlmRecipe:
     def __post_init__(self) -> None:
         check_ranges(self)
         if self.model and self.tokenizer:
-            raise ValueError("model comes with a tokenizer. Leave tokenizer out, or model")
+            raise ValueError("the model has its own tokenizer. Remove tokenizer or model")
         if self.external_only and not self.stage_2:
-            raise ValueError(
-                "external_only trains no classifier, so there is nothing without stage 2. Set stage_2=true"
-            )
+            raise ValueError("external_only trains no classifier in stage 1, so it needs stage 2. Set stage_2=true")
 
     @property
     def reads_corpus(self) -> bool:
@@ -96,7 +96,7 @@ class TlmRecipe:
 
 def unsuited(kind: str, config: PreTrainedConfig | None) -> str:
     """Return why TLM cannot race on a task of this kind: the joint loss has no head for questions. "" if it can."""
-    return "cannot do a task of kind 'span'" if kind == "span" else ""
+    return "does not support tasks of kind 'span'" if kind == "span" else ""
 
 
 def raced(recipe: TlmRecipe) -> TlmRecipe:

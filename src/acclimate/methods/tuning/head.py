@@ -135,13 +135,13 @@ def start_of(
     if few := probe.rows_of_rare_labels(target_R, task.kind, labels):
         label_list = ", ".join(f"{label} ({count})" for label, count in list(few.items())[:RARE_SHOWN])
         note = (
-            f"of {len(few)} labels there are fewer training rows than the probe's {probe.FOLDS} folds, so not every "
-            f"fold judges them: {label_list}{', ...' if len(few) > RARE_SHOWN else ''}"
+            f"{len(few)} labels have fewer training rows than the probe's {probe.FOLDS} folds, so some folds do not "
+            f"test them: {label_list}{', ...' if len(few) > RARE_SHOWN else ''}"
         )
         watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
     if len(losses) > 1:
         loss_list = ", ".join(f"{name} {loss:.3f}" for name, loss in losses.items())
-        note = f"read-out {layer.read_out}: its probe has the least loss on training rows left out ({loss_list})"
+        note = f"read-out {layer.read_out}: its probe has the lowest loss on held-out training rows ({loss_list})"
         watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
     pooling: Pooling = "pooler" if layer.read_out == "pieces" else layer.read_out
     start = HeadStart(pooling)

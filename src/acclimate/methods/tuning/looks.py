@@ -72,7 +72,7 @@ class DevLooks:
         self.kept: dict[int, float] = {}  # step -> score of the looks whose weights are there
         for file in self._places("*")[::-1]:
             if files.sha256_of(file)[:16] != file.stem.rpartition("-")[2]:
-                raise files.DamagedError(f"{file} is damaged: its hash is not that of its name. {self._way_out()}")
+                raise files.DamagedError(f"{file} is damaged: its hash differs from its name. {self._way_out()}")
             with safe_open(file, framework="pt") as opened:
                 self.kept[int(opened.metadata()["step"])] = float(opened.metadata()["score"])
 
@@ -116,7 +116,7 @@ class DevLooks:
     def chosen_from(self, choose: Literal["best", "last"]) -> list[list[Label]]:
         """Return the predictions that were chosen from: of all looks, or of the last one."""
         if not self.predicted:
-            raise files.DamagedError(f"{self.out} has no predictions of its looks at dev. {self._way_out()}")
+            raise files.DamagedError(f"{self.out} has no predictions of its evaluations on dev. {self._way_out()}")
         steps = sorted(self.predicted)
         return [tried for step in (steps if choose == "best" else steps[-1:]) for tried in self.predicted[step]]
 
@@ -129,7 +129,8 @@ class DevLooks:
         looks = min(self.keep, len(self.scores))
         if ranks.is_first() and len(self.kept) < looks:
             raise files.DamagedError(
-                f"{self.out} has the weights of {len(self.kept)} looks at dev, but {looks} were kept. {self._way_out()}"
+                f"{self.out} has the weights of {len(self.kept)} evaluations on dev, but {looks} were kept. "
+                f"{self._way_out()}"
             )
         steps: list[int] = ranks.agree(self._ranked(self.kept)[: self.keep])
         for _, parameter in trained(model):
@@ -146,7 +147,7 @@ class DevLooks:
         return sorted(files_of_step, key=lambda file: (file.stat().st_mtime_ns, file.name), reverse=True)
 
     def _way_out(self) -> str:
-        return f"Remove {self.out}: the same command does this run again"
+        return f"Remove {self.out}, and give the same command again to repeat this run"
 
     def _ranked(self, scores: dict[int, float]) -> list[int]:
         """Steps, the best first; of equals the earliest."""
@@ -187,7 +188,7 @@ def final_record(out: Path, name: str) -> Any:
     """Return the record that the fine-tuning in `out` left at its end."""
     path = last_attempt(out) / name
     if not path.exists():
-        raise files.DamagedError(f"{path} is missing. Remove {out}: the same command does this run again")
+        raise files.DamagedError(f"{path} is missing. Remove {out}, and give the same command again to repeat this run")
     return files.read_record(path)
 
 
@@ -206,5 +207,8 @@ def last_attempt(out: Path) -> Path:
         return out
     about = files.read_record(out / LEARNT)
     if about["again"] and "counts" not in about:
-        raise ValueError(f"{out / LEARNT}: 'counts' is missing: another release wrote this")
+        raise ValueError(
+            f"{out / LEARNT}: 'counts' is missing: it was written by another release. Use that release, or write it "
+            "again"
+        )
     return out / about["counts"] if about["again"] else out

@@ -33,7 +33,7 @@ _SPELT = {
 _TIMES = {name: seconds for seconds, names in _SPELT.items() for name in names}
 _FLOPS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "p": 1e15, "e": 1e18}
 _begun: dict[Path, float] = {}  # directory of a race that this process runs -> when it began
-_WAYS = "Write it as 20min, 1.5h, 3PFLOP, 2e15flop or 5usd@2.50/h, or none for no limit"
+_WAYS = "Write it as 20min, 1.5h, 3PFLOP, 2e15flop or 5usd@2.50/h. Write none for no limit"
 USUAL = "1h"  # the budget of a race for which none is stated
 NONE = "none"  # states that a race has no budget
 
@@ -141,7 +141,7 @@ def budget_or_usual(
     if probe_only:
         return None, ()
     if recipe.folds:
-        return None, ("no limit, because cross-validation takes no budget",)
+        return None, ("no limit, because cross-validation does not support budgets",)
     return parse_budget(USUAL), (f"{USUAL}, the default; {option('budget', NONE)} removes the limit",)
 
 

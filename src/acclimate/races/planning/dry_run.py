@@ -66,7 +66,7 @@ class DryRun:
         """The forecast in a sentence."""
         jobs = f"{self.jobs_left} jobs are left, {self.jobs_done} are done"
         if not self.jobs_left:
-            return f"Nothing is left to do: {jobs}."
+            return f"The run is complete: {jobs}."
         by = f" by {self.workers} workers" if self.workers > 1 else ""
         return f"About {rough_duration(self.seconds)} on this machine as it is now{by}; {jobs}."
 
@@ -99,7 +99,7 @@ class DryRun:
             self.answer,
             *self.notes,
             *self.design.notes,
-            *(f"{name} is left out: {why}" for name, why in self.design.absent.items()),
+            *(f"{name} is not in the race: {why}" for name, why in self.design.absent.items()),
         ]
         return page(f"{self.design.title}: still to do", [Section("Plan", columns, rows, tuple(sentences))])
 
@@ -157,7 +157,7 @@ def dry_run(design: Design, out: Path, *, watch: Watch = unwatched) -> DryRun:
             lines[LOSSES] = DryRunLine(LOSSES)
             count(entries, jobs, [LOSSES] * len(jobs))
     if design.refitted is not None and any(search.entries.fine_tunes for search in design.searches):
-        notes.append("In the end the best encoder is trained once more, on the usual split. That is not counted.")
+        notes.append("The estimate excludes the final training of the best encoder on the usual split.")
     return DryRun(
         design=design,
         lines=tuple(replace(line, label=design.named(line.label)) for line in lines.values()),

@@ -139,7 +139,7 @@ NER = (
             Difference(
                 "dev",
                 4246,
-                "the preprocessed file has 4,246 mentions; where the table's two fewer come from is not known",
+                "the preprocessed file has 4,246 mentions; why the table has two fewer is not known",
             ),
         ),
     ),
@@ -201,7 +201,7 @@ PICO = Dataset(
             "published",
             FILES,
             iob_examples,
-            differences=(Difference("dev", 87308, "960 crowd-labelled abstracts, drawn anew by the script"),),
+            differences=(Difference("dev", 87308, "960 crowd-labelled abstracts, drawn again by the script"),),
         ),
         Form(
             "raw",
@@ -218,8 +218,8 @@ PICO = Dataset(
             reader=iob_examples,
             count=CROWD_DEV,
             note=(
-                "Trained on the dev file, for want of a train file: 860 of its 960 crowd-labelled abstracts; the other "
-                f"{CROWD_DEV} are dev. Scores are not to be compared with the paper's."
+                "Trained on the dev file, because there is no train file: 860 of its 960 crowd-labelled abstracts; "
+                f"the other {CROWD_DEV} are dev. Scores are not to be compared with the paper's."
             ),
             differences=(
                 Difference("train", 78505, "860 crowd-labelled abstracts"),
@@ -232,8 +232,8 @@ PICO = Dataset(
             partial(_ebm_nlp, overlaps="all"),
             archives=True,
             note=(
-                "A word counts for each element that covers it, where BLURB has one a word. Scores are not to be "
-                "compared with the paper's."
+                "A word counts for each element that covers it, but BLURB has one element per word. Scores are not "
+                "to be compared with the paper's."
             ),
             joint=tuple(join_tags(tags) for size in (2, 3) for tags in combinations(ELEMENTS.values(), size)),
         ),
@@ -302,7 +302,7 @@ CHEMPROT = Dataset(
         ),
     ),
     citation="Krallinger et al., BioCreative VI ChemProt, 2017.",
-    licence="none stated; free for research",
+    licence="none; free for research",
     downloads=downloads("chemprot"),
     catalogue="blurb",
 )
@@ -424,7 +424,7 @@ HOC = Dataset(
             "sentences",
             FILES,
             hoc_sentences,
-            note="A text is a sentence; an abstract bears what one of its sentences bears.",
+            note="A text is a sentence; an abstract has every label of its sentences.",
         ),
     ),
     citation="Baker et al., Bioinformatics 32(3), 2016.",

@@ -125,7 +125,7 @@ class Dataset:
             if form.name == name:
                 return form
         names = ", ".join(form.name for form in self.forms)
-        raise ValueError(f"{self.name}: no form is called {name!r}. Known: {names}")
+        raise ValueError(f"{self.name}: no format is named {name!r}. Known: {names}")
 
     def place(self, root: Path) -> Path:
         """Return the folder of the files, below `root` or below the folder in it that has the catalogue's name."""
@@ -144,7 +144,7 @@ class Dataset:
             )
         first = self.missing(self.forms[0], root)
         raise AbsentError(
-            f"{self.name}: {named(self.place(root))} has no {', '.join(first)}, packed or not. {self.way_out(root)}"
+            f"{self.name}: {named(self.place(root))} has no {', '.join(first)}, compressed or not. {self.way_out(root)}"
         )
 
     def way_out(self, root: Path) -> str:
@@ -152,7 +152,7 @@ class Dataset:
         fetched = f"acclimate data fetch {self.catalogue} --to {named(root)}" if self.catalogue else ""
         if not self.obtain:
             return f"Fetch it: {fetched}" if fetched else "Fetch it"
-        return f"{self.obtain}. What may be is fetched by {fetched}" if fetched else self.obtain
+        return f"{self.obtain}. {fetched} downloads the other files" if fetched else self.obtain
 
     def missing(self, form: Form, root: Path) -> list[str]:
         """Return the files of the form that are not there."""
@@ -198,7 +198,7 @@ def dataset_named(name: str, datasets: Iterable[Dataset]) -> Dataset:
     by_name = {dataset.name.lower(): dataset for dataset in datasets}
     if name.lower() not in by_name:
         names = [dataset.name for dataset in by_name.values()]
-        raise ValueError(f"no dataset is called {name!r}{meant(name, names)}. Known: {', '.join(names)}")
+        raise ValueError(f"no dataset is named {name!r}{meant(name, names)}. Known: {', '.join(names)}")
     return by_name[name.lower()]
 
 
@@ -223,9 +223,9 @@ def find_file(folder: Path, name: str, *, archives: bool = True) -> Path | None:
 
 
 def file_in(folder: Path, name: str) -> Path:
-    """Return the file or folder of this name, packed or not. Raises ValueError where there is none."""
+    """Return the file or folder of this name, compressed or not. Raises ValueError where there is none."""
     if (path := find_file(folder, name)) is None:
-        raise ValueError(f"{named(folder / name)}: there is no such file, packed or not")
+        raise ValueError(f"{named(folder / name)}: there is no such file, compressed or not")
     return path
 
 
@@ -290,8 +290,8 @@ def _examples(dataset: Dataset, form: str, root: Path, split: Split) -> list[Exa
     if rejected:
         first = "; ".join(f"{row.place}: {row.reason}" for row in rejected[:3])
         raise ValueError(
-            f"{dataset.name}, {split}: {len(rejected):,} of {len(examples) + len(rejected):,} rows cannot be used. The "
-            f"first: {first}. A score without them would not be the dataset's: fetch the files again"
+            f"{dataset.name}, {split}: {len(rejected):,} of {len(examples) + len(rejected):,} rows cannot be used. "
+            f"The first: {first}. Without them the score would not be comparable: fetch the files again"
         )
     return examples
 

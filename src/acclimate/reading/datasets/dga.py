@@ -46,7 +46,7 @@ REVIEWS = ("product_reviews_1.zip", "product_reviews_2.zip")
 UNTAUGHT = (
     "AGONIST", "AGONIST-ACTIVATOR", "AGONIST-INHIBITOR", "DOWNREGULATOR", "SUBSTRATE_PRODUCT-OF", "UPREGULATOR",
 )  # fmt: skip
-TENTH = "Dev is a tenth of the training examples, for want of one."
+TENTH = "Dev is a tenth of the training examples, because there is none."
 
 
 def repartitioned(read: FileReader, ratio: float, folder: Path, split: Split) -> ExamplesRead:
@@ -159,7 +159,7 @@ DATASETS: tuple[Dataset, ...] = (
                 0.8,
             ),
             TENTH,
-            (Difference("test", 625, "one aspect of Canon_S100 has no sign, and is left out"),),
+            (Difference("test", 625, "one aspect of Canon_S100 has no polarity and is not used"),),
         ),
         citation="Hu and Liu, KDD 2004; Ding, Liu and Yu, WSDM 2008.",
         licence="CC BY 4.0",
@@ -169,7 +169,7 @@ DATASETS: tuple[Dataset, ...] = (
         "tlm/acl_arc",
         ACL_LABELS,
         {"train": 1520, "test": 421},
-        _tlm_form("ACL-ARC", 0.9, f"{TENTH} 128 of the 421 test texts stand word for word in train."),
+        _tlm_form("ACL-ARC", 0.9, f"{TENTH} 128 of the 421 test texts occur verbatim in train."),
         citation="Jurgens et al., TACL 2018.",
         licence=tlm.FREE,
     ),
@@ -190,8 +190,8 @@ DATASETS: tuple[Dataset, ...] = (
         _tlm_form(
             "ChemProt-13",
             0.5,
-            f"{TENTH} Six of the thirteen classes keep no training example, and 852 of the 7,398 test items bear one "
-            f"of them: no micro-F1 above 88.5 can be reached.",
+            f"{TENTH} Six of the thirteen classes keep no training example, and 852 of the 7,398 test items have "
+            "one of them: no micro-F1 above 88.5 can be reached.",
         ),
         citation="Kringelum et al., Database 2016.",
         licence=tlm.FREE,

@@ -97,7 +97,7 @@ SQUAD = Dataset(
             (SQUAD_TRAIN, SQUAD_TEST),
             partial(_squad, SQUAD_TRAIN),
             archives=True,
-            note="A tenth of the articles of train is dev, for want of one.",
+            note="A tenth of the articles of train is dev, because there is none.",
         ),
         Form(
             "new Wikipedia",
@@ -105,8 +105,9 @@ SQUAD = Dataset(
             partial(_squad, NEW_WIKIPEDIA),
             archives=True,
             note=(
-                "Trained on the new Wikipedia questions of SQuADShifts (Miller et al., ICML 2020), of whose articles a "
-                "tenth is dev, for want of SQuAD's training file. Scores are not to be compared with the paper's."
+                "Trained on the new Wikipedia questions of SQuADShifts (Miller et al., ICML 2020), of whose "
+                "articles a tenth is dev, because SQuAD's training file is missing. Scores are not to be compared "
+                "with the paper's."
             ),
             differences=(Difference("train", 7_938, "questions of SQuADShifts, not of SQuAD"),),
         ),
@@ -144,7 +145,7 @@ BIOASQ = Dataset(
     sizes={"train": 4_950, "test": 150},
     forms=(
         _form_of_bioasq(
-            "5b", "BioASQ-train-factoid-5b.json", "A tenth of the questions of train is dev, for want of one."
+            "5b", "BioASQ-train-factoid-5b.json", "A tenth of the questions of train is dev, because there is none."
         ),
         _form_of_bioasq(
             "9b without the questions of 5b's test",

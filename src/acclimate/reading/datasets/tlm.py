@@ -115,7 +115,7 @@ def _tlm(
 
 _ABSTRACTS = "rct_substitutes/pmc_structured_abstracts"
 _STAND_IN = "structured abstracts of PubMed Central, not RCT-20k"
-_PART = "5,000 training texts a class, of 30,000"
+_PART = "5,000 of 30,000 training texts per class"
 DATASETS: tuple[Dataset, ...] = (
     _tlm(
         "ChemProt-13",
@@ -160,7 +160,7 @@ DATASETS: tuple[Dataset, ...] = (
                 "published",
                 JSONL,
                 _lines(ACL_LABELS),
-                note="52 of the 139 test texts stand word for word in train, 47 of them with their label.",
+                note="52 of the 139 test texts occur verbatim in train, 47 of them with their label.",
             ),
         ),
         citation="Jurgens et al., TACL 2018; files of Beltagy et al. (SciBERT), 2019.",
@@ -185,7 +185,7 @@ DATASETS: tuple[Dataset, ...] = (
                 "by article",
                 (xml.ARTICLES, xml.LABELS),
                 _partisan,
-                note="All 645 articles, cut by the hash of their ids: which ones the paper tests on is not known.",
+                note="All 645 articles, cut by the hash of their ids: the paper's test articles are unknown.",
             ),
         ),
         citation="Kiesel et al., SemEval 2019.",

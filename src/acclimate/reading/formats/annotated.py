@@ -103,17 +103,17 @@ def checked(
     mention. All white space in a surface form is the same, because formats cannot hold line ends.
     """
     if not id.strip():
-        return Rejected(place, f"the document's id is {shown(id)}; give it one")
+        return Rejected(place, f"the document's id is {shown(id)}; add an id")
     if not text.strip():
-        return Rejected(place, f"document {shown(id)}: the text is empty: {shown(text)}; leave it out")
+        return Rejected(place, f"document {shown(id)}: the text is empty: {shown(text)}; remove it")
     if reason := unsound(text):
-        return Rejected(place, f"document {shown(id)}: the text {reason}; correct it or leave the document out")
+        return Rejected(place, f"document {shown(id)}: the text {reason}; correct it or remove the document")
     by_id: dict[str, Mention] = {}
     for stated_mention in mentions:
         mention = stated_mention.mention
         reason = _fault(text, mention, stated_mention.surface)
         if not reason and mention.id in by_id:
-            reason = "a mention before it has the same id; give each another id"
+            reason = "an earlier mention has the same id; give each a different id"
         if reason:
             return Rejected(stated_mention.place, f"document {shown(id)}, mention {shown(mention.id)}: {reason}")
         by_id[mention.id] = mention
@@ -122,7 +122,7 @@ def checked(
         relation = stated_relation.relation
         missing = next((id for id in (relation.first, relation.second) if id not in by_id), None)
         if missing is not None or not relation.type.strip():
-            wrong = "has no type" if missing is None else f"names {shown(missing)}, which no mention of it has as id"
+            wrong = "has no type" if missing is None else f"refers to {shown(missing)}, but no mention has that id"
             return Rejected(
                 stated_relation.place, f"document {shown(id)}: the relation {shown(relation.type)} {wrong}; correct it"
             )
@@ -144,10 +144,10 @@ def _fault(text: str, mention: Mention, surface: str) -> str:
         return ""
     stretches = ", ".join(f"{start} to {end}" for start, end in spans)
     if ends[-1] > len(text):
-        covered = f"characters {stretches} are not all within the text's {len(text):,}"
+        covered = f"characters {stretches} exceed the {len(text):,} characters of the text"
     else:
         covered = f"characters {stretches} are {shown(mention.surface(text))}"
-    return f"it is said to be {shown(surface)}, but {covered}. {_way_out(text, mention, surface)}"
+    return f"its surface form is {shown(surface)}, but {covered}. {_way_out(text, mention, surface)}"
 
 
 def _is(text: str, mention: Mention, surface: str) -> bool:
@@ -169,8 +169,8 @@ def _way_out(text: str, mention: Mention, surface: str) -> str:
             return "They fit if \\r\\n counts as one character; write the text's line ends as \\n"
     near = _nearest(text, surface, mention.start)
     if near < 0:
-        return "The text has that nowhere; correct the mention or leave the document out"
-    return f"The text has that at {near} to {near + len(surface)}; correct the offsets or leave the document out"
+        return "The text does not contain that form; correct the mention or remove the document"
+    return f"The text has that form at {near} to {near + len(surface)}; correct the offsets or remove the document"
 
 
 def _nearest(text: str, surface: str, offset: int) -> int:

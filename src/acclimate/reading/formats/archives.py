@@ -85,7 +85,8 @@ def only_file(path: Path, *, ending: str = "", limits: ArchiveLimits = LIMITS) -
     if len(files) != 1:
         listed = ", ".join(printable(name) for name, _ in files[:3]) or "none"
         raise ValueError(
-            f"{named(path)}: one {ending or 'only'} file is needed, and it holds {len(files)} ({listed}). Name the file"
+            f"{named(path)}: one {ending or 'only'} file is needed, but it contains {len(files)} ({listed}). "
+            "Name the file"
         )
     return files[0]
 
@@ -93,7 +94,7 @@ def only_file(path: Path, *, ending: str = "", limits: ArchiveLimits = LIMITS) -
 def _folder_files(folder: Path, endings: tuple[str, ...], limits: ArchiveLimits) -> Iterator[tuple[str, bytes]]:
     for number, file in enumerate(sorted(folder.rglob("*")), 1):
         if number > limits.members:
-            _refuse(folder, f"holds more than {limits.members:,} files and folders, which is the limit. Divide it")
+            _refuse(folder, f"contains more than {limits.members:,} files and folders, the limit. Divide it")
         name = file.relative_to(folder).with_name(unpacked_name(file)).as_posix()
         if name.endswith(endings) and not _hidden(name) and file.is_file():
             yield name, _whole(file, limits)
@@ -127,15 +128,19 @@ class _Members:
         """
         self._count += 1
         if self._count > self._limits.members:
-            _refuse(self._path, f"holds more than {self._limits.members:,} members, which is the limit. Divide it")
+            _refuse(self._path, f"contains more than {self._limits.members:,} members, the limit. Divide it")
         parts = PurePosixPath(member).parts
         if not parts and folder:
             return ""  # "./", the outermost folder
         if not parts or member.startswith("/") or ".." in parts or "\\" in member or _DRIVE.match(member):
-            _refuse(self._path, f"the member {shown(member)} leads out of the archive. It is not opened: pack it anew")
+            _refuse(
+                self._path,
+                f"the member {shown(member)} has a path outside the archive, so the archive was not opened. Pack it "
+                "again",
+            )
         name = "/".join(parts)
         if name in self._names:
-            _refuse(self._path, f"two members are called {shown(name)}, and one may hide the other. Pack it anew")
+            _refuse(self._path, f"two members are named {shown(name)}, and one may hide the other. Pack it again")
         if folder or _hidden(name) or not name.endswith(self._endings):
             return ""
         self._names.add(name)
@@ -148,9 +153,12 @@ class _Members:
             length += len(part)
             self._taken += len(part)
             if length > self._limits.member:
-                _refuse(self._path, f"{shown(name)} in it holds more than {self._limits.member:,} bytes, the limit")
+                _refuse(
+                    self._path,
+                    f"{shown(name)} in it contains more than {self._limits.member:,} bytes, the limit. Divide it",
+                )
             if self._taken > self._limits.content:
-                _refuse(self._path, f"holds more than {self._limits.content:,} bytes, which is the limit. Divide it")
+                _refuse(self._path, f"contains more than {self._limits.content:,} bytes, the limit. Divide it")
             _check_ratio(self._path, self._taken, packed, self._limits)
             parts.append(part)
         return b"".join(parts)
@@ -160,8 +168,8 @@ def _check_ratio(path: Path, size: int, packed: int, limits: ArchiveLimits) -> N
     if size > max(limits.grace, limits.ratio * packed):
         _refuse(
             path,
-            f"unpacks to {size // max(packed, 1):,} times its size, as a decompression bomb does (text: 3 to 20 "
-            f"times). If it is what it should be, unpack it yourself",
+            f"unpacks to {size // max(packed, 1):,} times its size, like a decompression bomb (text: 3 to 20 "
+            "times). If the file is genuine, unpack it yourself",
         )
 
 
@@ -176,7 +184,7 @@ def _zip(path: Path, endings: tuple[str, ...], limits: ArchiveLimits) -> Iterato
                 if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
                     _refuse(
                         path,
-                        f"the member {shown(member.filename)} is a link or a device, not a file. Pack it anew without",
+                        f"the member {shown(member.filename)} is a link or a device, not a file. Pack it again without",
                     )
                 if member.flag_bits & 1:
                     _refuse(path, f"the member {shown(member.filename)} is encrypted. Unpack it yourself")
@@ -232,9 +240,9 @@ def _tar(path: Path, endings: tuple[str, ...], limits: ArchiveLimits) -> Iterato
                     yield name, members.content(name, file, packed)
                 # tarfile treats a damaged header as the end
                 if unpacked.block_at(archive.offset) != bytes(_RECORD):
-                    _refuse(path, "damaged or cut off tar archive: it does not end as one should. Fetch it again")
+                    _refuse(path, "damaged or truncated tar archive: its end is missing. Fetch it again")
                 while unpacked.read(_BLOCK):
                     pass  # up to the end of the packed stream, where its check sum is
         except (*_DAMAGED, tarfile.TarError) as error:
             why = printable(str(error))
-            raise ValueError(f"{named(path)}: damaged or cut off tar archive ({why}). Fetch it again") from error
+            raise ValueError(f"{named(path)}: damaged or truncated tar archive ({why}). Fetch it again") from error

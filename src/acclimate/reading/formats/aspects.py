@@ -29,7 +29,7 @@ def aspect_json(path: Path, split: Split, *, limits: ReadLimits = LIMITS) -> Ite
                 term, sentence = term.strip(), sentence.strip()
                 yield example_of(place, f"{split}:{id}", term, polarity, one_of(POLARITIES), pair=sentence)
             case _:
-                yield Rejected(place, f"term, sentence and polarity are needed, each a string, not {shown(values)}")
+                yield Rejected(place, f"term, sentence and polarity must be strings, not {shown(values)}")
 
 
 def product_reviews(
@@ -44,7 +44,7 @@ def product_reviews(
     contents = {Path(name).stem: content for archive in archives for name, content in files_in(folder / archive)}
     for product in products:
         if product not in contents:
-            raise ValueError(f"{', '.join(archives)}: no file {product}.txt in them. Fetch them again")
+            raise ValueError(f"{', '.join(archives)}: the file {product}.txt is missing. Fetch the archives again")
         # the files are ASCII with a few bytes of Latin-1
         for number, line in enumerate(contents[product].decode("latin-1").splitlines(), 1):
             annotation, marks, sentence = line.partition("##")

@@ -60,16 +60,18 @@ def bioc_documents(path: Path, *, type: str = "type", limits: ArchiveLimits = LI
             none = False
             yield _document(document, type)
         if none:
-            raise ValueError(f"{where}: holds no document. Write it anew or name another file")
+            raise ValueError(f"{where}: contains no document. Write it again or name another file")
     if not any_document:
-        raise ValueError(f"{named(path)}: nothing there ends in {' or '.join(ENDINGS)}. Name another file or folder")
+        raise ValueError(f"{named(path)}: no file there ends in {' or '.join(ENDINGS)}. Name another file or folder")
 
 
 def _read_json(content: bytes, where: str, name: str) -> Iterator[_Values]:
     try:
         value = loads(content.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{where}: no JSON ({printable(str(error))}). Write it anew or name another file") from error
+        raise ValueError(
+            f"{where}: not valid JSON ({printable(str(error))}). Write it again or name another file"
+        ) from error
     waiting, number = [value], 0
     while waiting:
         node = waiting.pop()
@@ -83,7 +85,7 @@ def _read_json(content: bytes, where: str, name: str) -> Iterator[_Values]:
             lists = [part for part in node.values() if isinstance(part, list)]
             waiting.append(node.get("documents", lists[0]))
         else:
-            raise ValueError(f"{where}: {shown(node)} is neither a collection nor a document of BioC's. Name another")
+            raise ValueError(f"{where}: {shown(node)} is neither a collection nor a document of BioC. Name another")
 
 
 def _read_xml(content: bytes, where: str, name: str) -> Iterator[_Values]:
@@ -164,8 +166,8 @@ def _longer(text: str, part: _Values, place: str) -> str:
     if not 0 <= gap <= _WIDEST:
         raise _UnfitError(
             at,
-            f"the passage {shown(added)} begins at {offset:,}, but the text before it ends at {len(text):,}; passages "
-            f"stand in their order, and offsets count characters (code points) of the document",
+            f"the passage {shown(added)} begins at {offset:,}, but the text before it ends at {len(text):,}; "
+            "passages must be in order, and offsets must count characters (code points) of the document",
         )
     return text + "\n" * min(gap, 1) + " " * (gap - 1) + added
 
@@ -191,7 +193,7 @@ def _type(values: _Values, type: str, place: str) -> str:
     if not isinstance(infons, Mapping) or type not in infons:
         keys = shown(sorted(map(str, infons)) if isinstance(infons, Mapping) else [])
         raise _UnfitError(
-            place, f"{shown(values.get('id'))} has no infon {type!r}, only {keys}; name the one that holds its type"
+            place, f"{shown(values.get('id'))} has no infon {type!r}, only {keys}; name the one with the type"
         )
     return _text(infons, type, place)
 
@@ -217,5 +219,5 @@ def _whole(values: _Values, key: str, place: str) -> int:
     if isinstance(number, str) and number.strip().isdecimal() and len(number) < 16:
         return int(number)
     if not isinstance(number, int) or isinstance(number, bool) or number < 0:
-        raise _UnfitError(place, f"{key!r} is {shown(number)}, which is no whole number from 0; correct it")
+        raise _UnfitError(place, f"{key!r} is {shown(number)}, which is not a whole number of at least 0; correct it")
     return number

@@ -46,11 +46,13 @@ def brat_documents(path: Path, *, limits: ArchiveLimits = LIMITS) -> Iterator[An
         lacks = (
             ".txt with its text"
             if ending == "ann"
-            else ".ann, which may be empty, but shows that the text was annotated"
+            else ".ann file, which may be empty but shows that the text was annotated"
         )
-        yield Rejected(f"{printable(document)}.{ending}:1", f"there is no {lacks}; add it, or leave the document out")
+        yield Rejected(f"{printable(document)}.{ending}:1", f"there is no {lacks}; add it, or remove the document")
     if not any_document:
-        raise ValueError(f"{named(path)}: holds no .txt and no .ann, which BRAT's documents consist of. Name another")
+        raise ValueError(
+            f"{named(path)}: contains no .txt and no .ann files, which BRAT documents consist of. Name another"
+        )
 
 
 def _document(name: str, text: bytes, annotations: bytes) -> Annotated | Rejected:
@@ -102,6 +104,6 @@ def _annotation(place: str, line: str) -> StatedMention | StatedRelation | Rejec
         return _UNREAD[id[:1]]
     return Rejected(
         place,
-        f"{shown(line)} is no annotation of BRAT's, such as 'T1<TAB>Chemical 0 7<TAB>aspirin' or "
-        f"'R1<TAB>treats Arg1:T1 Arg2:T2'; correct the line",
+        f"{shown(line)} is not an annotation of BRAT, such as 'T1<TAB>Chemical 0 7<TAB>aspirin' or 'R1<TAB>treats "
+        "Arg1:T1 Arg2:T2'; correct the line",
     )

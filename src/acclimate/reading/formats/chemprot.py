@@ -107,4 +107,4 @@ def _rows(path: Path, limits: ReadLimits) -> Iterator[tuple[str, list[str]]]:
 
 
 def _unread(fields: list[str], number: str) -> str:
-    return f"{len(fields)} fields, {shown(fields)}, where {number} are needed, tabs between them; correct the line"
+    return f"{len(fields)} fields, {shown(fields)}, but {number} are needed, separated by tabs; correct the line"

@@ -69,7 +69,7 @@ def ddi_documents(archive: Path, names: Iterable[str] = ()) -> Iterator[Annotate
     by_name = {name.partition("/")[2]: name for name in contents} | {name: name for name in contents}
     for name in names or contents:
         if name not in by_name:
-            raise ValueError(f"{named(archive)}: holds no {shown(name)}, which the list of files names. Fetch it again")
+            raise ValueError(f"{named(archive)}: lacks {shown(name)}, which the list of files names. Fetch it again")
         yield _document(contents[by_name[name]], f"{printable(archive.name)}/{printable(by_name[name])}")
 
 
@@ -108,7 +108,7 @@ def _mention(entity: dict[str, str], document: str, sentence: str, start: int) -
     """Return the mention and its surface form. start: offset of the sentence in the document."""
     offsets, surface = entity["charOffset"], entity["text"]
     if not _OFFSETS.fullmatch(offsets):
-        raise ValueError(f"the offsets {shown(offsets)} are not such as 0-6 or 0-6;12-17; correct the file")
+        raise ValueError(f"the offsets {shown(offsets)} must have a form such as 0-6 or 0-6;12-17; correct the file")
     ranges = [[int(offset) for offset in stretch.split("-")] for stretch in offsets.split(";")]
     for shift in (0, -1, 1):
         parts = [sentence[max(first + shift, 0) : last + shift + 1] for first, last in ranges]

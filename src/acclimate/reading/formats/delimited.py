@@ -56,13 +56,13 @@ def delimited_examples(
         number, columns = next(records, (1, []))
         for name in filter(None, (text, label, pair, id)):
             if name not in columns:
-                raise no_column(f"{named(path)}:{number}", name, columns, "; the first line must hold the names")
+                raise no_column(f"{named(path)}:{number}", name, columns, "; the first line must contain the names")
     places = {name: columns.index(name) for name in filter(None, (text, label, pair, id))}
     row = 0
     for row, (number, fields) in enumerate(records, 1):
         place = f"{printable(path.name)}:{number}"
         if len(fields) < len(columns) or (len(fields) > len(columns) and not surplus):
-            yield Rejected(place, f"{len(fields)} fields, where {len(columns)} are needed; correct the row")
+            yield Rejected(place, f"{len(fields)} fields, but {len(columns)} are needed; correct the row")
             continue
         values = {name: fields[at].strip() for name, at in places.items()}
         key = values[id] if id else f"{split}:{row}"
@@ -89,7 +89,7 @@ def example_of(
     text, pair = CONTROL.sub("", text), None if pair is None else CONTROL.sub("", pair)
     for field, value in (("id", id), ("text", text), ("second text", pair)):
         if value is not None and (not value or (reason := unsound(value))):
-            return Rejected(place, f"the {field} {reason if value else 'is empty'}; correct the row or leave it out")
+            return Rejected(place, f"the {field} {reason if value else 'is empty'}; correct the row or remove it")
     try:
         return Example(id, text, label_of(label), pair, group)
     except ValueError as error:
@@ -117,7 +117,7 @@ def number(value: str) -> Label:
     except ValueError:
         parsed = math.nan
     if not math.isfinite(parsed):
-        raise ValueError(f"the label {shown(value)} is no finite number; correct the row")
+        raise ValueError(f"the label {shown(value)} is not a finite number; correct the row")
     return parsed
 
 
@@ -187,14 +187,14 @@ def json_object(path: Path, limits: ReadLimits = LIMITS) -> dict[str, Any]:
     except (UnicodeDecodeError, RecursionError, ValueError) as error:
         raise ValueError(f"{named(path)}: is not one JSON object ({printable(str(error))}). Fetch it again") from error
     if not isinstance(value, dict):
-        raise ValueError(f"{named(path)}: is {shown(value)}, where a JSON object is needed. Fetch it again")
+        raise ValueError(f"{named(path)}: is {shown(value)}, but must be a JSON object. Fetch it again")
     return value
 
 
 def _member_lines(path: Path, member: str) -> Iterator[str]:
     content = next((content for name, content in files_in(path) if name == member), None)
     if content is None:
-        raise ValueError(f"{named(path)}: holds no {member}. Fetch it again")
+        raise ValueError(f"{named(path)}: lacks {member}. Fetch it again")
     yield from content.decode().splitlines(keepends=True)
 
 

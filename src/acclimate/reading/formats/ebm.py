@@ -52,14 +52,16 @@ def ebm_sentences(
         try:
             words = content.decode().split()
         except UnicodeDecodeError as error:
-            raise ValueError(f"{named(corpus)}: {shown(name)} in it is not UTF-8 ({error.reason}). Fetch it") from error
+            raise ValueError(
+                f"{named(corpus)}: {shown(name)} in it is not UTF-8 ({error.reason}). Fetch it again"
+            ) from error
         if file.endswith(TOKENS) and folder.endswith("/documents"):
             tokens[file.removesuffix(TOKENS)] = words
         for annotators, element in itertools.product(FOLDERS, ELEMENTS):
             if file.endswith(LABELS) and folder.endswith(f"/{SPANS}/{element}/{FOLDERS[annotators]}"):
                 numbers[annotators].setdefault(file.removesuffix(LABELS), {})[element] = words
     if not numbers[part]:
-        raise ValueError(f"{named(corpus)}: holds no {SPANS}/*/{FOLDERS[part]}/*{LABELS}. Name EBM-NLP 2.00's folder")
+        raise ValueError(f"{named(corpus)}: lacks {SPANS}/*/{FOLDERS[part]}/*{LABELS}. Name the folder of EBM-NLP 2.00")
     for abstract in sorted(numbers[part].keys() - (numbers["test"].keys() if part == "train" else set())):
         yield from _sentences(printable(abstract), tokens.get(abstract), numbers[part][abstract], overlaps)
 
@@ -77,7 +79,7 @@ def _sentences(
             yield Rejected(place, f"{len(covers):,} numbers for {len(tokens):,} tokens; fetch the archive again")
             return
         if odd := [number for number in covers if not number.isdecimal()]:
-            yield Rejected(place, f"{shown(odd[0])} is no number; fetch the archive again")
+            yield Rejected(place, f"{shown(odd[0])} is not a number; fetch the archive again")
             return
     if reason := next(filter(None, map(unsound, tokens)), ""):
         yield Rejected(f"documents/{abstract}{TOKENS}", f"a token {reason}; correct it")

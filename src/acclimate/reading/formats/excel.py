@@ -25,7 +25,7 @@ def workbook_rows(path: Path, limits: ReadLimits) -> Iterator[tuple[int, list[An
         import openpyxl
     except ImportError as error:
         raise ValueError(
-            f"{named(path)}: to read an Excel workbook, install openpyxl: pip install 'acclimate[excel]'. {CSV}"
+            f"{named(path)}: reading an Excel workbook needs openpyxl: pip install 'acclimate[excel]'. {CSV}"
         ) from error
     try:
         with zipfile.ZipFile(path) as archive:
@@ -49,7 +49,7 @@ def workbook_rows(path: Path, limits: ReadLimits) -> Iterator[tuple[int, list[An
     filled = {title: rows for title, rows in sheets.items() if rows}
     if len(filled) > 1:
         raise ValueError(
-            f"{named(path)}: several sheets have rows: {', '.join(map(shown, filled))}. Keep one of them. {CSV}"
+            f"{named(path)}: several sheets have rows: {', '.join(map(shown, filled))}. Keep only one of them. {CSV}"
         )
     for rows in filled.values():
         yield from rows

@@ -64,7 +64,7 @@ def _hallmarks(value: str) -> Label:
     decisions = value.split(",")
     wrong = [decision for at, decision in enumerate(decisions) if decision not in (f"{at}_0", f"{at}_1")]
     if wrong or len(decisions) != len(HALLMARKS):
-        raise ValueError(f"the label {shown(value)} is not ten decisions 0_0 or 0_1 to 9_0 or 9_1; correct the row")
+        raise ValueError(f"the label {shown(value)} must be ten decisions, 0_0 or 0_1 to 9_0 or 9_1; correct the row")
     return tuple(name for name, decision in zip(HALLMARKS, decisions, strict=True) if decision.endswith("_1"))
 
 

@@ -33,8 +33,8 @@ def table_of(value: Any, columns: Sequence[str], name: str) -> list[Any]:
         if value and all(isinstance(row, list) for row in value):
             keys = ", ".join(f"{column}: .[{place}]" for place, column in enumerate(columns))
             raise ValueError(
-                f"{name}: is a list of lists, whose columns have no names (pandas' orient='values'). Name them: "
-                f"jq -c '.[] | {{{keys}}}' OLD > NEW.jsonl"
+                f"{name}: is a list of lists without column names (pandas' orient='values'). Name the columns: jq "
+                f"-c '.[] | {{{keys}}}' OLD > NEW.jsonl"
             )
         return [_task_row(row) if _is_task(row) else row for row in value]
     if not isinstance(value, dict) or not value:
@@ -47,8 +47,8 @@ def table_of(value: Any, columns: Sequence[str], name: str) -> list[Any]:
     splits = [split for split in SPLITS if isinstance(value.get(split), list)]
     if splits:
         raise ValueError(
-            f"{name}: has the splits {', '.join(splits)}. Write each to a file of its own: "
-            f"jq -c '.{splits[0]}[]' OLD > {splits[0]}.jsonl"
+            f"{name}: has the splits {', '.join(splits)}. Write each split to a separate file: jq -c "
+            f"'.{splits[0]}[]' OLD > {splits[0]}.jsonl"
         )
     listed = next((key for key in LISTED if isinstance(value.get(key), list)), "")
     if listed and all(isinstance(row, dict) for row in value[listed]):

@@ -66,8 +66,8 @@ def splits(
     other_ids, test = _parts(list(decided), 2, decided.__getitem__, generator)
     if len(decided) != len(questions) or test != list(published):
         raise ValueError(
-            f"{named(path)}: the test questions drawn from its {len(questions):,} are not those of {TEST}, so it is no "
-            f"file that PubMedQA publishes. Fetch both again"
+            f"{named(path)}: the test questions drawn from its {len(questions):,} are not those of {TEST}, so "
+            "PubMedQA did not publish this file. Fetch both again"
         )
     folds = _parts(other_ids, FOLDS, decided.__getitem__, generator)
     train = [id for at, ids in enumerate(folds) if at != fold for id in ids]

@@ -65,8 +65,8 @@ def _documents(name: str, content: bytes, path: str) -> Iterator[Annotated | Rej
             begun = True
             if title is None:
                 raise ValueError(
-                    f"{path}, {printable(name)}:{number}: {shown(line)}, where PubTator's files begin with a title, "
-                    f"such as '1234567|t|Aspirin and stroke'. Name another file"
+                    f"{path}, {printable(name)}:{number}: {shown(line)}, but PubTator files begin with a title, "
+                    "such as '1234567|t|Aspirin and stroke'. Name another file"
                 )
         if lines and (not line.strip() or (title is not None and title[2] == "t")):
             yield _document(printable(name), lines)
@@ -74,7 +74,7 @@ def _documents(name: str, content: bytes, path: str) -> Iterator[Annotated | Rej
         if line.strip():
             lines.append((number, line))
     if not begun:
-        raise ValueError(f"{path}, {printable(name)}: holds no document. Write it anew or name another file")
+        raise ValueError(f"{path}, {printable(name)}: contains no document. Write it again or name another file")
 
 
 def _document(name: str, lines: _Lines) -> Annotated | Rejected:
@@ -87,7 +87,9 @@ def _document(name: str, lines: _Lines) -> Annotated | Rejected:
         place = f"{name}:{number}"
         if text := _TEXT.fullmatch(line):
             if text[2] in parts or (text[2] == "a" and "t" not in parts):
-                return Rejected(place, f"{shown(line)} is a second title or abstract, or one out of turn; correct it")
+                return Rejected(
+                    place, f"{shown(line)} is a second title or abstract, or in the wrong place; correct it"
+                )
             ids[text[1]] = None
             parts[text[2]] = text[3]
             continue
@@ -106,17 +108,19 @@ def _document(name: str, lines: _Lines) -> Annotated | Rejected:
             return Rejected(
                 place,
                 f"{shown(line)} is neither a mention (id, start, end, surface form, type) nor a relation (id, type, "
-                f"two concepts), with tabs between; correct the line",
+                "two concepts), separated by tabs; correct the line",
             )
         if len(ids) > 1:
             return Rejected(
-                place, f"the line is of document {shown(fields[0])}, but stands in {shown(next(iter(ids)))}"
+                place, f"the line belongs to document {shown(fields[0])}, but is in {shown(next(iter(ids)))}"
             )
     relations: list[StatedRelation] = []
     for place, fields in relation_lines:
         missing = [concept for concept in fields[2:4] if concept not in bearers]
         if missing:
-            return Rejected(place, f"the relation {shown(fields[1])} names {shown(missing[0])}, which no mention bears")
+            return Rejected(
+                place, f"the relation {shown(fields[1])} refers to {shown(missing[0])}, but no mention has that concept"
+            )
         relations += [
             StatedRelation(place, Relation(fields[1], first, second))
             for first in bearers[fields[2]]

@@ -33,8 +33,8 @@ IMPOSSIBLE = "is_impossible: the context has no answer"  # why SQuAD 2.0's quest
 FETCH = "Fetch it again"
 NEAR = 10  # characters that an answer may move where it stands more than once
 # what `mended` counts
-MOVED = "answers moved to their place in the context"
-TRIMMED = "answers freed of spaces at their ends"
+MOVED = "answers moved to their position in the context"
+TRIMMED = "answers stripped of spaces"
 
 _Group = Callable[[str, str], str]
 
@@ -83,8 +83,8 @@ def question_of(row: Mapping[str, Any], id: str) -> dict[str, Any]:
         texts, starts = (list(answers.get(name) or ()) for name in ("text", "answer_start"))
         if len(texts) != len(starts):
             raise ValueError(
-                f"question {shown(id)}: answers.text has {len(texts)} texts and answers.answer_start "
-                f"{len(starts)} numbers. Give each answer its place"
+                f"question {shown(id)}: answers.text has {len(texts)} texts, but answers.answer_start has "
+                f"{len(starts)} numbers. Give each answer one position"
             )
         answers = [{"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)]
     answers = list(answers) if isinstance(answers, list | tuple) else [answers] if answers else []
@@ -128,7 +128,7 @@ def question_rows(
         id = question.get("id") if isinstance(question, dict) else None
         id = str(id) if isinstance(id, int) and not isinstance(id, bool) else id
         if not isinstance(id, str) or not id.strip():
-            yield Rejected(place, f"{shown(question)} is no question with an id; correct it")
+            yield Rejected(place, f"{shown(question)} is not a question with an id; correct it")
             continue
         where = f"{place}, question {printable(id)}"
         group = group_of(title, id)
@@ -159,8 +159,8 @@ def golden_answers(path: Path, *, limits: ArchiveLimits = LIMITS) -> dict[str, t
         synonyms = [text for synonym in listed for text in (synonym if isinstance(synonym, list) else [synonym])]
         if not synonyms or not all(isinstance(text, str) for text in synonyms):
             raise ValueError(
-                f"{name}, question {question['id']}: the exact_answer is {shown(answer)}, where texts are needed. "
-                f"Correct it, or leave the question out"
+                f"{name}, question {question['id']}: the exact_answer is {shown(answer)}, but must be texts. "
+                "Correct it, or remove the question"
             )
         golden[question["id"]] = tuple(dict.fromkeys(filter(str.strip, synonyms)))
     return golden
@@ -194,9 +194,9 @@ def _content(path: Path, limits: ArchiveLimits, key: str, way_out: str = FETCH) 
     try:
         value = loads(content)
     except (RecursionError, ValueError) as error:
-        raise ValueError(f"{named(path)}: is no JSON ({printable(str(error))}). {way_out}") from error
+        raise ValueError(f"{named(path)}: is not valid JSON ({printable(str(error))}). {way_out}") from error
     if not isinstance(value, dict) or not isinstance(value.get(key), list):
-        raise ValueError(f"{named(path)}: is {shown(value)}, where an object with a list {key!r} is needed. {way_out}")
+        raise ValueError(f"{named(path)}: is {shown(value)}, but must be an object with a list {key!r}. {way_out}")
     return printable(Path(file).name), value
 
 
@@ -228,12 +228,12 @@ def _answers(
     """Return the reason why the question cannot be used, or "", its different answers and their offsets."""
     for field, text in (("context", context), ("question", question.get("question"))):
         if not isinstance(text, str) or not text.strip():
-            return f"the {field} is {shown(text)}; fill it in or leave the question out", (), ()
+            return f"the {field} is {shown(text)}; fill it in or remove the question", (), ()
         if reason := unsound(text):
-            return f"the {field} {reason}; correct it or leave the question out", (), ()
+            return f"the {field} {reason}; correct it or remove the question", (), ()
     if answers_of is not None:
         answers = answers_of(group)
-        reason = f"no answer is stated to {group!r}; add it to the file of answers" if answers is None else ""
+        reason = f"{group!r} has no answer; add it to the file of answers" if answers is None else ""
         return reason, answers or (), ()
     if question.get("is_impossible") is True:
         return IMPOSSIBLE, (), ()
@@ -249,10 +249,10 @@ def _answers(
 def _span(context: str, answer: Any, mended: Counter[str] | None) -> tuple[int, int] | str:
     """Return the answer's offsets in the context, or the reason why it cannot be used."""
     if not isinstance(answer, dict):
-        return f"the answer is {shown(answer)}; give its text and answer_start, or leave the question out"
+        return f"the answer is {shown(answer)}; give its text and answer_start, or remove the question"
     text, start = answer.get("text"), answer.get("answer_start")
     if not isinstance(text, str) or not text.strip() or not isinstance(start, int):
-        return f"the answer is {shown(answer)}; give its text and answer_start, or leave the question out"
+        return f"the answer is {shown(answer)}; give its text and answer_start, or remove the question"
     end = start + len(text)
     if start < 0 or context[start:end] != text:
         stretch = context[max(start, 0) : end]
@@ -266,10 +266,10 @@ def _span(context: str, answer: Any, mended: Counter[str] | None) -> tuple[int, 
             return near, near + len(sought)
         hint = f"it is at {near}" if near >= 0 else "it is nowhere in it"
         switch = "repair=True" if is_python() else option("repair")
-        way_out = f", or have it corrected ({switch})" if certain else ""
+        way_out = f", or correct it automatically ({switch})" if certain else ""
         return (
-            f"the answer {shown(text)} is not at character {start} of the context, which has {shown(stretch)} there; "
-            f"{hint}. Correct answer_start{way_out}"
+            f"the answer {shown(text)} is not at character {start} of the context, where the text is "
+            f"{shown(stretch)}; {hint}. Correct answer_start{way_out}"
         )
     if mended is not None and text != text.strip():
         mended[TRIMMED] += 1

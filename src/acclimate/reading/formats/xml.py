@@ -78,7 +78,7 @@ class _ElementReader:
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         if not self._depth and self._root and name != self._root:
             raise self.parser.error(
-                f"the outermost element is {shown(name)}, where {self._root!r} is needed. Name another"
+                f"the outermost element is {shown(name)}, but must be {self._root!r}. Name another file"
             )
         self._depth += 1
         if self._builder is None and name == self._name:
@@ -104,6 +104,4 @@ class _ElementReader:
     def _lengthen(self, by: int) -> None:
         self._length += by
         if self._length > self._longest:
-            raise self.parser.error(
-                f"an element {self._name!r} of more than {self._longest:,} characters. Leave it out"
-            )
+            raise self.parser.error(f"an element {self._name!r} of more than {self._longest:,} characters. Remove it")

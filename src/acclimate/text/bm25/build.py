@@ -83,7 +83,9 @@ def build_index(
     check_formula(k1, b)
     check_analyzer(analyzer)
     if len(corpus) >= 1 << 32:
-        raise ValueError(f"{len(corpus):,} documents: an index numbers at most 2^32 - 1. Cut the corpus into shards")
+        raise ValueError(
+            f"{len(corpus):,} documents: an index has at most 2^32 - 1 documents. Divide the corpus into shards"
+        )
     path = Path(path)
     settings = {"corpus": corpus.hash, "analyzer": analyzer, "k1": float(k1), "b": float(b)}
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -106,7 +108,7 @@ def open_index(path: Path, *, hashed: int = _HASHED) -> Index:
     """
     path = Path(path)
     if not (path / FACTS).is_file():
-        raise ValueError(f"{path} holds no index: it has no {FACTS}. Make one with build_index")
+        raise ValueError(f"{path} contains no index: it has no {FACTS}. Create one with build_index")
     return _opened(path, checked_facts(path, hashed))
 
 
@@ -124,14 +126,16 @@ def _facts_of(path: Path, settings: dict[str, Any]) -> dict[str, Any] | None:
     if not path.exists() or (path.is_dir() and not any(path.iterdir())):
         return None
     if not (path / FACTS).is_file():
-        raise ValueError(f"{path} is there and holds no index: it has no {FACTS}. Name another path, or remove it")
+        raise ValueError(
+            f"{path} already exists but contains no index: it has no {FACTS}. Choose another path, or remove it"
+        )
     try:
         facts = checked_facts(path, _HASHED)
     except (DamagedError, UnreadableError):
         return None
     different = [f"{name} {facts[name]} instead of {value}" for name, value in settings.items() if facts[name] != value]
     if different:
-        raise ValueError(f"{path} holds another index: {', '.join(different)}. Name another path, or remove it")
+        raise ValueError(f"{path} contains another index: {', '.join(different)}. Choose another path, or remove it")
     return facts
 
 

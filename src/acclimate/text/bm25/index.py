@@ -125,7 +125,7 @@ class Index:
         from acclimate.text.bm25.search import score_document
 
         if not 0 <= document < self.documents:
-            raise ValueError(f"there is no document {document:,} in {self.path}: it has 0 to {self.documents - 1:,}")
+            raise ValueError(f"{self.path} has no document {document:,}, only 0 to {self.documents - 1:,}")
         _, words, weights = self._weighed([query], statistics)
         formula, _ = self._formula(statistics)
         parts = score_document(self._arrays, formula, words, weights, document)
@@ -179,7 +179,8 @@ class Index:
         offsets, words, counts = self._read(queries)
         if len(words) and (longest := int(np.diff(offsets).max())) > LONGEST:
             raise ValueError(
-                f"query {int(np.diff(offsets).argmax())} has {longest:,} different words, more than {LONGEST:,}. Cut it"
+                f"query {int(np.diff(offsets).argmax())} has {longest:,} different words, more than "
+                f"{LONGEST:,}. Shorten it"
             )
         different, places = np.unique(words, return_inverse=True)
         if statistics is None:
@@ -197,7 +198,8 @@ class Index:
         if not frequency <= corpus_frequency <= statistics.documents:
             raise ValueError(
                 f"the statistics have {corpus_frequency:,} of {statistics.documents:,} documents with {spelling!r}, "
-                f"but {self.path} alone has {frequency:,}. Add up the statistics of all shards, taken for these queries"
+                f"but {self.path} alone has {frequency:,}. Use the sum of the statistics of all shards for these "
+                "queries"
             )
         return corpus_frequency
 
@@ -335,33 +337,33 @@ def checked_facts(path: Path, hashed: int) -> dict[str, Any]:
     Raises DamagedError if a file is missing or altered, UnreadableError for another format or Unicode.
     """
     if not (path / MANIFEST).is_file():
-        raise DamagedError(f"{path} is incomplete: it has no {MANIFEST}. Remove it; it is built anew")
+        raise DamagedError(f"{path} is incomplete: it has no {MANIFEST}. Remove it; then it is built again")
     manifest = read_json(path / MANIFEST)
     if sha256_of(path / FACTS) != manifest.get(FACTS):
-        raise DamagedError(f"{path / FACTS} is damaged: its content is not what {MANIFEST} lists. Remove {path}")
+        raise DamagedError(f"{path / FACTS} is damaged: its content differs from what {MANIFEST} lists. Remove {path}")
     facts: dict[str, Any] = read_json(path / FACTS)
     if facts.get("version") != VERSION:
         raise UnreadableError(
-            f"{path}: format {facts.get('version')}, but this release reads {VERSION}. Build it anew with build_index"
+            f"{path}: format {facts.get('version')}, but this release reads {VERSION}. Build it again with build_index"
         )
     if facts["unicode"] != UNICODE:
         raise UnreadableError(
-            f"{path} was built with the letters of Unicode {facts['unicode']}, but this Python has those of {UNICODE}. "
-            "Build it anew, or search it with the Python that built it"
+            f"{path} was built with Unicode {facts['unicode']}, but this Python has Unicode {UNICODE}. Build it "
+            "again, or search it with the Python that built it"
         )
     sizes = {name: _size(name, facts) * np.dtype(kind).itemsize for name, (kind, _) in _FILES.items()}
     for name, size in sorted(sizes.items(), key=lambda pair: pair[1]):
         file = path / f"{name}.bin"
         if not file.is_file():
-            raise DamagedError(f"{file} is missing. Remove {path}; it is built anew")
+            raise DamagedError(f"{file} is missing. Remove {path}; then it is built again")
         if file.stat().st_size != size:
             raise DamagedError(
-                f"{file} has {file.stat().st_size:,} bytes instead of {size:,}. Remove {path}; it is built anew"
+                f"{file} has {file.stat().st_size:,} bytes instead of {size:,}. Remove {path}; then it is built again"
             )
         if size <= hashed:
             hashed -= size
             if sha256_of(file) != manifest.get(file.name):
-                raise DamagedError(f"{file} is damaged: its content is not what {MANIFEST} lists. Remove {path}")
+                raise DamagedError(f"{file} is damaged: its content differs from what {MANIFEST} lists. Remove {path}")
     return facts
 
 

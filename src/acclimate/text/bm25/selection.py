@@ -74,7 +74,9 @@ def select(
     """
     check_k(k)
     if index.documents > np.iinfo(ROWS["documents"]).max:
-        raise ValueError(f"a selection numbers at most 2^32 documents, but the corpus has {index.documents:,}: cut it")
+        raise ValueError(
+            f"a selection supports at most 2^32 documents, but the corpus has {index.documents:,}. Divide it"
+        )
     skipped = np.zeros(index.documents, bool) if left_out is None else left_out
     assert len(skipped) == index.documents
     best = np.full(index.documents, _UNSEEN, RANK)
@@ -97,10 +99,12 @@ def select(
         documents = documents[np.argsort(best[documents], kind="stable")]
         if not len(documents):
             reason = (
-                "no word of them occurs in the corpus" if unhit == len(queries) else "all that they hit was left out"
+                "none of their words occurs in the corpus"
+                if unhit == len(queries)
+                else "all matching documents were excluded"
             )
             raise ValueError(
-                f"the {len(queries):,} queries retrieve nothing: {reason}. Give other queries or another corpus"
+                f"the {len(queries):,} queries retrieve no documents: {reason}. Give other queries or another corpus"
             )
         write_queries(directory, queries)
         facts["unhit"] = unhit
@@ -149,7 +153,7 @@ def sample_like(
         looked += 2 * lacking
     sampled = candidates[~flags][:size]
     if len(sampled) < size:
-        raise ValueError(f"a sample of {size:,} documents is not possible: only {len(sampled):,} are left. Lower k")
+        raise ValueError(f"a sample of {size:,} documents is not possible: only {len(sampled):,} remain. Lower k")
     before = np.cumsum(~flags)[flags]  # number of documents kept before each dropped one
     dropped = like.ranks[before[before < size]]
     how = "random" if log_weights is None else "dsir"
@@ -260,8 +264,8 @@ class Selection:
         """Return the selection that the same queries make with this k. It neither searches nor writes."""
         if not 1 <= k <= self.k:
             raise ValueError(
-                f"k={k}: {self.path} was made with k={self.k}, and only a smaller selection can be cut from it. Give "
-                f"1 to {self.k}, or retrieve anew"
+                f"k={k}: {self.path} was made with k={self.k}, so only smaller selections can be taken from it. "
+                f"Choose 1 to {self.k}, or retrieve again"
             )
         return Selection(self.path, k)
 
@@ -417,12 +421,12 @@ def read_facts(path: Path) -> dict[str, Any]:
     if not file.is_file() and (path / MANIFEST).exists():
         check_manifest(path, names=(FACTS,))
     if not file.is_file():
-        raise ValueError(f"{path} holds no selection: it has no {FACTS}. Make one with `acclimate data retrieve`")
+        raise ValueError(f"{path} contains no selection: it has no {FACTS}. Create one with `acclimate data retrieve`")
     if (path / MANIFEST).exists():  # while the selection is being written there is none
         check_manifest(path, names=(FACTS,))
     facts: dict[str, Any] = read_json(file)
     if facts.get("version") != _VERSION:
-        raise ValueError(f"{file}: format {facts.get('version')}, but this release reads {_VERSION}. Retrieve anew")
+        raise ValueError(f"{file}: format {facts.get('version')}, but this release reads {_VERSION}. Retrieve again")
     return facts
 
 
@@ -436,7 +440,7 @@ def map_numbers(file: Path, kind: np.dtype[Any], count: int) -> np.ndarray:
     size = file.stat().st_size if file.is_file() else -1
     if size != count * kind.itemsize:
         raise ValueError(
-            f"{file} does not have its {count * kind.itemsize:,} bytes. Remove {file.parent}; retrieve anew"
+            f"{file} does not have {count * kind.itemsize:,} bytes. Remove {file.parent}, and retrieve again"
         )
     # numpy cannot map an empty file; a plain array, because indexing numpy's memmap class costs microseconds
     return np.asarray(np.memmap(file, kind, "r")) if count else np.empty(0, kind)

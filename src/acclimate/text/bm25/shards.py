@@ -39,7 +39,7 @@ _VERSION = 3
 _QUERIES = 1024  # queries in a call at most
 _HITS = 1 << 20  # hits that a call returns at most, 12 bytes each
 _TOGETHER = 8  # calls whose hits are held until they are merged
-_SHARED = "All machines of a cluster need corpus and index under the same path of a file system that they share"
+_SHARED = "All machines of a cluster need corpus and index under the same path of a shared file system"
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class ShardedIndex:
     def explain(self, query: str, document: int) -> list[tuple[str, float]]:
         """Return what `Index.explain` returns. document: its number in the corpus."""
         if not 0 <= document < self.documents:
-            raise ValueError(f"there is no document {document:,} in {self.path}: it has 0 to {self.documents - 1:,}")
+            raise ValueError(f"{self.path} has no document {document:,}, only 0 to {self.documents - 1:,}")
         shard = self.shards[bisect_right(self.shards, document, key=lambda shard: shard.first) - 1]
         (statistics,) = self._statistics([(query,)])
         call = ShardCall(shard, (query,), statistics, document=document)
@@ -166,7 +166,7 @@ def open_shards(path: Path, *, pool: Pool | None = None, watch: Watch = unwatche
     """
     pool, path = pool or SerialPool(), Path(path).resolve()
     if not (path / FACTS).is_file():
-        raise ValueError(f"{path} holds no index in shards: it has no {FACTS}. Make one with build_shards")
+        raise ValueError(f"{path} contains no index in shards: it has no {FACTS}. Create one with build_shards")
     facts = shard_facts(path)
     parts = _parts(path, facts["corpus"], facts["begins"], facts["documents"])
     opened = _watched(pool.map(open_part, parts, home=number_of), facts["documents"], watch)
@@ -181,7 +181,9 @@ def shard_begins(corpus: Corpus, shards: int) -> list[int]:
     import pyarrow.compute as pc
 
     if not 1 <= shards <= len(corpus):
-        raise ValueError(f"{corpus.path} has {len(corpus):,} documents and cannot be cut into {shards:,} shards")
+        raise ValueError(
+            f"{corpus.path} has {len(corpus):,} documents, too few for {shards:,} shards. Use fewer shards"
+        )
     begins, documents, characters = [0], 0, 0
     for texts in corpus.texts():
         ends = characters + np.cumsum(pc.utf8_length(texts).to_numpy(zero_copy_only=False), dtype=np.int64)
@@ -317,7 +319,7 @@ def number_of(call: DocumentRange | Source | ShardCall) -> int:
 def build_part(source: Source, watch: Watch = unwatched) -> Shard:
     """Return the shard; build its index unless it is there and whole."""
     if not (source.corpus / "corpus.json").is_file() or Corpus(source.corpus).hash != source.part.corpus:
-        raise ValueError(f"{socket.gethostname()} does not see the corpus {source.corpus}. {_SHARED}")
+        raise ValueError(f"{socket.gethostname()} cannot access the corpus {source.corpus}. {_SHARED}")
     index = build_index(
         source,
         source.part.path,
@@ -332,14 +334,16 @@ def build_part(source: Source, watch: Watch = unwatched) -> Shard:
 
 def open_part(part: DocumentRange) -> Shard:
     if not part.path.is_dir():
-        raise DamagedError(f"{part.path} is missing on {socket.gethostname()}. Build the index again; the rest is kept")
+        raise DamagedError(
+            f"{part.path} is missing on {socket.gethostname()}. Build the index again to build only that part"
+        )
     return _shard(part, open_index(part.path))
 
 
 def _shard(part: DocumentRange, index: Index) -> Shard:
     if (index.corpus, index.documents) != (part.hash, part.last - part.first):
         raise DamagedError(
-            f"{part.path} is not of documents {part.first:,} to {part.last - 1:,}. Remove it and build again"
+            f"{part.path} does not contain documents {part.first:,} to {part.last - 1:,}. Remove it and build again"
         )
     return Shard(part.number, part.path, part.first, index.documents, index.tokens, sha256_of(part.path / MANIFEST))
 
@@ -364,7 +368,7 @@ def _index(path: Path, sealed: str) -> Index:
     """Return the index, which stays open in this process. Its files were checked when the shards were opened."""
     manifest = path / MANIFEST
     if not manifest.is_file() or sha256_of(manifest) != sealed:
-        raise ValueError(f"{socket.gethostname()} does not see {path} as it was opened. {_SHARED}")
+        raise ValueError(f"{socket.gethostname()} sees another version of {path}. {_SHARED}")
     return open_index(path, hashed=0)
 
 
@@ -381,7 +385,9 @@ def known_begins(path: Path, settings: dict[str, Any]) -> list[int]:
     if not (path / FACTS).exists():
         prefixes = (".", "shard-")  # shards, locks, and the remains of a killed write
         if path.exists() and (not path.is_dir() or any(not file.name.startswith(prefixes) for file in path.iterdir())):
-            raise ValueError(f"{path} is there and holds no index in shards. Name another path, or remove it")
+            raise ValueError(
+                f"{path} already exists but contains no index in shards. Choose another path, or remove it"
+            )
         return []
     try:
         facts = shard_facts(path)
@@ -389,7 +395,7 @@ def known_begins(path: Path, settings: dict[str, Any]) -> list[int]:
         return []
     different = [f"{name} {facts[name]} instead of {value}" for name, value in settings.items() if facts[name] != value]
     if different:
-        raise ValueError(f"{path} holds another index: {', '.join(different)}. Name another path, or remove it")
+        raise ValueError(f"{path} contains another index: {', '.join(different)}. Choose another path, or remove it")
     begins: list[int] = facts["begins"]
     return begins
 
@@ -399,8 +405,9 @@ def shard_facts(path: Path) -> dict[str, Any]:
     facts: dict[str, Any] = read_json(path / FACTS)
     if facts.get("version") != _VERSION:
         raise UnreadableError(
-            f"{path}: format {facts.get('version')}, but this release reads {_VERSION}. Build it anew with build_shards"
+            f"{path}: format {facts.get('version')}, but this release reads {_VERSION}. Build it again with "
+            "build_shards"
         )
     if facts.pop("hash", "") != digest(facts):
-        raise DamagedError(f"{path / FACTS} is damaged. Build the index again; the shards are kept")
+        raise DamagedError(f"{path / FACTS} is damaged. Build the index again to keep the shards")
     return facts

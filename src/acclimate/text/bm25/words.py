@@ -37,7 +37,7 @@ def check_analyzer(name: str) -> None:
     if name not in ANALYZERS:
         near = difflib.get_close_matches(name, ANALYZERS, 1)
         meant = f" Did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"there is no analyzer {name!r}; there are {', '.join(map(repr, ANALYZERS))}.{meant}")
+        raise ValueError(f"no analyzer is named {name!r}. Choose one of {', '.join(map(repr, ANALYZERS))}.{meant}")
 
 
 def analysed_words(analyzer: str, text: str) -> list[str]:

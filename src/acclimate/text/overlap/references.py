@@ -252,7 +252,7 @@ def check_similarity(near: float) -> None:
     """Raise ValueError unless `near` is a Jaccard similarity."""
     if not 0 <= near <= 1:
         raise ValueError(
-            f"near is {near}, but a Jaccard similarity lies between 0 and 1; 0 looks for none, 0.8 is usual."
+            f"near is {near}, but a Jaccard similarity is between 0 and 1. Set 0 for no search; 0.8 is usual."
         )
 
 

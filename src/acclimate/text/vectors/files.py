@@ -92,14 +92,14 @@ def open_bin(path: Path) -> Bin:
             magic, version = struct.unpack_from("<2i", data, 0)
             if magic != _MAGIC or version not in (11, 12):
                 raise ValueError(
-                    f"{path} is no fastText .bin of version 11 or 12 (it begins with {magic}, {version}). "
-                    "Older ones can be written anew by training again; a text file of vectors must be named .vec"
+                    f"{path} is not a fastText .bin of version 11 or 12 (it begins with {magic}, {version}). Train "
+                    "vectors of an older version again; a text file of vectors must be named .vec"
                 )
             header = Header(*_HEADER.unpack_from(data, 8))
             if header.model == _SUPERVISED:
                 raise ValueError(
-                    f"{path} is a supervised model (a classifier), whose vectors say what tells its labels apart. "
-                    "Give one that `fasttext skipgram` or `fasttext cbow` trained"
+                    f"{path} is a supervised model (a classifier), whose vectors distinguish its labels. Give "
+                    "vectors that `fasttext skipgram` or `fasttext cbow` trained"
                 )
             place = 8 + _HEADER.size
             entries, words, _, read, pruned = _COUNTS.unpack_from(data, place)
@@ -109,7 +109,7 @@ def open_bin(path: Path) -> Bin:
             inputs = _matrix(path, data, place, words + header.buckets, header.dim)
             outputs = _matrix(path, data, place + _MATRIX.size + inputs.nbytes, None, header.dim)
         except (struct.error, IndexError) as error:
-            raise ValueError(f"{path} is cut short: {size:,} bytes do not hold its tables. {_AGAIN}") from error
+            raise ValueError(f"{path} is truncated: its tables need more than {size:,} bytes. {_AGAIN}") from error
     return Bin(path, header, names, counts, read, inputs, outputs)
 
 
@@ -136,10 +136,10 @@ def _matrix(path: Path, data: mmap.mmap, place: int, rows: int | None, columns: 
     place += _MATRIX.size
     if width != columns or (rows is not None and height != rows):
         raise ValueError(
-            f"{path} is damaged: a matrix of {height:,} x {width} where {rows or height:,} x {columns} belong. {_AGAIN}"
+            f"{path} is damaged: a matrix is {height:,} x {width} instead of {rows or height:,} x {columns}. {_AGAIN}"
         )
     if (end := place + 4 * height * width) > len(data):
-        raise ValueError(f"{path} is cut short: {end:,} bytes or more belong, {len(data):,} are there. {_AGAIN}")
+        raise ValueError(f"{path} is truncated: it has {len(data):,} bytes, but needs at least {end:,}. {_AGAIN}")
     return np.memmap(path, "<f4", "r", place, (height, width))
 
 
@@ -213,8 +213,8 @@ def open_vec(path: Path) -> Vec:
             words, dim = map(int, first.split())
         except ValueError:
             raise ValueError(
-                f"{path}:1: {first[:60].decode(errors='replace').strip()!r} is not the number of words and that of "
-                "dimensions, with which a .vec begins. Add that line"
+                f"{path}:1: {first[:60].decode(errors='replace').strip()!r} must be the number of words and the "
+                "number of dimensions. Add that line"
             ) from None
         place = len(first)
         places: list[int] = []
@@ -225,7 +225,7 @@ def open_vec(path: Path) -> Vec:
             place += len(line)
             words -= 1
     if words > 0:
-        raise ValueError(f"{path} is cut short: {words:,} of its words are missing. {_AGAIN}")
+        raise ValueError(f"{path} is truncated: {words:,} of its words are missing. {_AGAIN}")
     return Vec(path, dim, index, np.array(places, np.int64))
 
 

@@ -80,10 +80,10 @@ def vocabulary_vectors(
         regularised_V &= ~unseen_V
         counts["mostly unseen"] = int(unseen_V.sum())
     if not regularised_V.any():
-        condition = " that is mostly of n-grams in its words" if unseen == "drop" else ""
+        condition = " that consists mostly of n-grams of its words" if unseen == "drop" else ""
         raise ValueError(
-            f"none of the {len(pieces):,} pieces of the model's vocabulary that are words or parts of one has a "
-            f"vector{condition}. Give vectors of the same language, or train them on more text"
+            f"none of the {len(pieces):,} words and word parts in the model's vocabulary has a vector{condition}. "
+            "Give vectors of the same language, or train them on more text"
         )
     vectors_VF = np.zeros((size, vectors.dim), np.float32)
     vectors_VF[pieces] = vectors_found
@@ -99,8 +99,8 @@ def piece_texts(tokenizer: PreTrainedTokenizerBase, size: int) -> list[str]:
     decoder = tokenizer.backend_tokenizer.decoder if tokenizer.is_fast else None
     if decoder is None:
         raise ValueError(
-            f"{type(tokenizer).__name__} has no decoder, which alone tells the marks of pieces from their text. Load "
-            "it with AutoTokenizer.from_pretrained(..., use_fast=True), or add one to tokenizer.json"
+            f"{type(tokenizer).__name__} has no decoder, which is needed to convert tokens to text. Load it with "
+            "AutoTokenizer.from_pretrained(..., use_fast=True), or add one to tokenizer.json"
         )
     texts = [""] * size
     for piece, number in tokenizer.get_vocab().items():
@@ -145,8 +145,8 @@ def fit_map(vectors_NF: np.ndarray, embeddings_ND: np.ndarray) -> Mapped:
     words, numbers = vectors_NF.shape
     if words < 2 * (numbers + 1):
         raise ValueError(
-            f"{words:,} words have a vector and are whole in the model's vocabulary, too few to map vectors of "
-            f"{numbers} numbers by: at least {2 * (numbers + 1):,}. Give more text, set skipgram.dim lower, or take "
+            f"{words:,} words have a vector and are whole words in the model's vocabulary. Vectors of {numbers} "
+            f"dimensions need at least {2 * (numbers + 1):,}. Give more text, lower skipgram.dim, or set "
             "start=pieces"
         )
     inputs_NG, targets_ND = _with_one(vectors_NF), embeddings_ND.astype(np.float64)

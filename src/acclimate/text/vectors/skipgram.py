@@ -19,21 +19,21 @@ class Skipgram:
     min_count: Positive = 5
     """A word that occurs less often in the text gets no vector; if the given file has one for it, that stays."""
     rate: AboveZero | None = None
-    """Learning rate at the start; it falls to 0 in proportion to the words read. None: .05, or .025 where vectors go on
-    from a .bin file."""
+    """Learning rate at the start; it falls to 0 in proportion to the words read. None: .05, or .025 if vectors
+    continue from a .bin file."""
     window: Positive = 5
-    """Most words to either side that a word is trained to predict; the number is drawn anew for each word, from 1 to
+    """Most words to either side that a word is trained to predict; the number is drawn for each word, from 1 to
     this."""
     negatives: Positive = 5  # wrong words for each right one, drawn in proportion to the square root of their counts
     shortest: Positive = 3  # fewest characters of an n-gram, "<" and ">" included
     longest: Count = 6  # most characters of an n-gram; 0: no n-grams
     buckets: Annotated[int, Range(least=1, most=LARGEST)] = 2_000_000
-    """Number of rows that n-grams share; each takes `dim` numbers of 4 bytes."""
-    sample: AboveZero = 1e-4  # words above this share of the text are left out at random
+    """Number of rows shared by n-grams; each has `dim` numbers of 4 bytes."""
+    sample: AboveZero = 1e-4  # words above this share of the text are skipped at random
     lower: bool = False  # lower-case the text first
-    seed: Annotated[int, Range(least=0, most=LARGEST)] = 0  # seed of the first vectors, and of the words that are drawn
+    seed: Annotated[int, Range(least=0, most=LARGEST)] = 0  # seed of the first vectors and of the sampled words
     threads: Count = 0
-    """Number of threads; 0: as many as there are processors. With 1, equal runs give equal bytes."""
+    """Number of threads; 0: one per processor. With 1, equal runs give equal bytes."""
 
     def __post_init__(self) -> None:
         check_ranges(self, "skipgram.")

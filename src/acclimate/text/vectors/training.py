@@ -72,14 +72,14 @@ def number_words(
         file.flush()
         read = int(counts.sum())
         if not read:
-            raise ValueError("the texts have no words to train vectors on. Give texts that have some")
+            raise ValueError("the texts contain no words to train vectors on. Give other texts")
         numbers = np.memmap(file, np.int32, "r+", shape=(read,))
     names = list(index)
     chosen = counts >= min_count
     if chosen[1:].sum() < 2:
         raise ValueError(
-            f"of {len(index) - 1:,} different words ({read - counts[0]:,} in all) {chosen[1:].sum()} occur {min_count} "
-            "times or more, and vectors need two. Lower min_count, or give more text"
+            f"vectors need two words, but {chosen[1:].sum()} of {len(index) - 1:,} different words "
+            f"({read - counts[0]:,} in total) occur at least {min_count} times. Lower min_count, or give more text"
         )
     order = np.flatnonzero(chosen)[np.argsort(-counts[chosen], kind="stable")]
     renumbered = np.full(len(names) + 1, _LEFT_OUT, np.int32)
@@ -181,7 +181,7 @@ def start_from(path: Path | None, settings: Skipgram) -> InitialVectors:
 
 def open_file(path: Path) -> Bin | Vec:
     if not path.is_file():
-        raise ValueError(f"{path} is not there. Give the path of a fastText .bin or .vec")
+        raise ValueError(f"{path} does not exist. Give the path of a fastText .bin or .vec")
     return open_vec(path) if path.suffix == ".vec" else open_bin(path)
 
 
@@ -204,14 +204,14 @@ def _from_bin(file: Bin, settings: Skipgram) -> InitialVectors:
     header = file.header
     if header.loss != NEGATIVE_SAMPLING:
         raise ValueError(
-            f"{file.path} was not trained with negative sampling, so its output rows are not words'. "
-            "Go on from a .bin of `-loss ns`"
+            f"{file.path} was not trained with negative sampling, so its output rows do not belong to words. "
+            "Continue from a .bin of `-loss ns`"
         )
     for name in ("dim", "shortest", "longest", "buckets"):
         if (has := getattr(header, name)) != (set_to := getattr(settings, name)) and (name == "dim" or header.longest):
-            raise ValueError(f"{file.path} has {name} {has:,}, the settings {set_to:,}. Set {name}={has}")
+            raise ValueError(f"{file.path} has {name} {has:,}, but the settings have {set_to:,}. Set {name}={has}")
     if not header.longest and settings.longest:
-        raise ValueError(f"{file.path} has no n-grams, the settings have. Set longest=0")
+        raise ValueError(f"{file.path} has no n-grams, but the settings have. Set longest=0")
     base = _nothing(settings)
     return InitialVectors(
         file.words,
@@ -229,7 +229,7 @@ def _from_bin(file: Bin, settings: Skipgram) -> InitialVectors:
 
 def _from_vec(file: Vec, settings: Skipgram) -> InitialVectors:
     if file.dim != settings.dim:
-        difference = f"{file.path} has dim {file.dim:,}, the settings {settings.dim:,}"
+        difference = f"{file.path} has dim {file.dim:,}, but the settings have {settings.dim:,}"
         raise ValueError(f"{difference}. Set skipgram.dim={file.dim}")
     base = _nothing(settings)
 
