@@ -75,10 +75,7 @@ REFUSED = {
     "tokenizer = 'b' does nothing: model = 'a'": {"model": "a", "tokenizer": "b"},
     "vocabulary = 110 does nothing: tokenizer = 'b'": {"tokenizer": "b"},
     "adversarial_radius = 0.1 does nothing: adversarial = 0": {"adversarial_radius": 0.1},
-    "masking_schedule = 'steps' goes by shares": {
-        "masking_schedule": "steps",
-        "plan": Plan(schedule="stable", warmup=0.0),
-    },
+    "masking_schedule = 'steps' goes by": {"masking_schedule": "steps", "plan": Plan(schedule="stable", warmup=0.0)},
     "next_sentence = true tells": {"next_sentence": True, "architecture": "modernbert"},
     "next_sentence and adversarial": {"next_sentence": True, "adversarial": 10.0},
 }
