@@ -92,7 +92,5 @@ def test_outcomes_belong_to_a_claim_and_say_how_they_were_made():
 
 
 def test_what_has_a_verdict_states_what_could_be_seen_before_the_run():
-    with_verdict = [
-        claim for claim in ROWS if claims.verdict([claims.figure(test) for test in claim.tests]) != "not run"
-    ]
+    with_verdict = [claim for claim in ROWS if claims.verdict([claims.figure(one) for one in claim.tests]) != "not run"]
     assert {claim.key for claim in with_verdict if any(test.planned is None for test in claim.tests)} == set()

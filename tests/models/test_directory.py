@@ -323,9 +323,7 @@ def test_the_layers_of_every_family_have_the_names_that_are_checked(family, tmp_
             rest = {name: header for name, header in names.items() if not name.endswith(f".1.{part}")}
             with pytest.raises(ValueError, match=rf"weights of the encoder are missing .*\.1\.{part}\."):
                 directory.require_names(tmp_path, stated, rest)
-        lost = {
-            name: header for name, header in names.items() if ".1." not in name and not name.startswith("layers.1.")
-        }
+        lost = {name: head for name, head in names.items() if ".1." not in name and not name.startswith("layers.1.")}
         with pytest.raises(ValueError, match="of its 2 layers, number 1 has no weight"):
             directory.require_names(tmp_path, stated, lost)
 

@@ -85,9 +85,7 @@ def by_pipeline(card: Path, where: Path) -> list:
 
 
 @pytest.mark.parametrize(("kind", "paired", "pooling"), KINDS)
-def test_the_code_of_the_card_gives_what_was_scored_and_the_pipeline_what_predict_does(
-    tmp_path, kind, paired, *, pooling
-):
+def test_the_code_of_the_card_gives_what_was_scored_and_pipeline_what_predict_does(tmp_path, kind, paired, *, pooling):
     run = finished_race(tmp_path / "run", kind, paired=paired, pooling=pooling)
     shipped = ship(run, tmp_path / "out", license="cc-by-4.0", language=["en", "de"])
     about = ModelCard(shipped.card.read_text()).data
@@ -341,9 +339,7 @@ def test_a_model_that_says_something_else_is_not_shipped(kind, tmp_path):
 
     race = finished_race(tmp_path / "race", kind)
     finished.change_used(race, altered)
-    with pytest.raises(
-        ValueError, match="something else than what was scored for 1 of the 30 test texts; the first is test-4"
-    ):
+    with pytest.raises(ValueError, match="else than what was scored for 1 of the 30 test texts; the first is test-4"):
         ship(race, tmp_path / "out")
     assert sorted(file.name for file in tmp_path.iterdir()) == ["race"]
 

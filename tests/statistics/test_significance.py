@@ -280,9 +280,7 @@ def test_refusals_name_the_value_and_the_way_out() -> None:
         interval(scores[:1], ACCURACY)
     with pytest.raises(ValueError, match=r"has the seeds \[0, 0\]"):
         interval([scores[0], scores[0]], ACCURACY)
-    with pytest.raises(
-        ValueError, match=r"expected the scores of one contestant, got those of \['DAPT', 'untouched'\]"
-    ):
+    with pytest.raises(ValueError, match=r"the scores of one contestant, got those of \['DAPT', 'untouched'\]"):
         interval([*scores, *other], ACCURACY)
     with pytest.raises(ValueError, match="compared with itself"):
         compare(scores, scores, ACCURACY)

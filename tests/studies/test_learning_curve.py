@@ -236,9 +236,7 @@ def test_the_sentence(found, said):
 
 def test_the_sentence_says_that_it_rests_on_one_adaptation():
     said = sentence(worth(1.0, 0.5, 1.5), "TAPT", "fine-tuned", one_adaptation=True)
-    assert said.startswith(
-        "With 180 [120, 250] labels fine-tuning of TAPT scores as fine-tuning of the untouched model"
-    )
+    assert said.startswith("With 180 [120, 250] labels fine-tuning of TAPT scores as fine-tuning of the untouched")
     assert said.endswith("adapting saves labels; it rests on one adaptation: another draw may give another difference.")
 
 

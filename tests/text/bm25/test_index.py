@@ -113,9 +113,7 @@ def test_an_index_of_another_layout_is_refused_and_built_anew(corpus, tmp_path, 
         del facts["large_cells"]  # of an older layout, which lacked a file
     files.write_json(path / "index.json", facts)
     files.seal(path)
-    with pytest.raises(
-        ValueError, match=r"format \d+, but this release reads 3. Build it anew|letters of Unicode 1\.0"
-    ):
+    with pytest.raises(ValueError, match=r"format \d+, but this release reads 3. Build|letters of Unicode 1\.0"):
         open_index(path)
     assert build_index(corpus, path).search(QUERIES, 5).documents.tolist()
     open_index(path)
