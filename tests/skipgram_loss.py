@@ -28,9 +28,7 @@ def skipgram_loss(path: Path, texts: Iterable[str], among: Mapping[str, int], se
     if lacking := [word for word in among if word not in file.index]:
         raise ValueError(f"{path} has no row for {len(lacking):,} of the words, such as {lacking[0]!r}. Remove them")
     if sum(count > 0 for count in among.values()) < 2:
-        raise ValueError(
-            f"{list(among)[:5]} are fewer than two words that occur, and negatives need two. Give more words"
-        )
+        raise ValueError(f"{list(among)[:5]} are fewer than two words that occur, and negatives need two. Give more")
     words = list(among)
     vectors, _ = Vectors(file).look_up(words)
     outputs = file.output_rows(np.array([file.index[word] for word in words]))

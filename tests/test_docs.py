@@ -23,9 +23,7 @@ from acclimate.studies import STUDIES
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "acclimate"
-PAGES = sorted(
-    [*ROOT.glob("*.md"), *(file for folder in ("docs", "benchmarks") for file in (ROOT / folder).rglob("*.md"))]
-)
+PAGES = sorted([*ROOT.glob("*.md"), *(file for name in ("docs", "benchmarks") for file in (ROOT / name).rglob("*.md"))])
 GENERATED = ("claims.md", "papers.md", "reliability.md", "settings.md")
 USER_PAGES = [ROOT / name for name in ("CHANGELOG.md", "README.md", "SECURITY.md")] + [
     page

@@ -23,9 +23,7 @@ from acclimate.text.corpus import write_corpus
 from acclimate.training.plan import Plan
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-TEXTS = [
-    f"the {word} was measured {number} times in conscious rats" for number in range(6) for word in ("dose", "gene")
-]
+TEXTS = [f"the {word} was measured {count} times in conscious rats" for count in range(6) for word in ("dose", "gene")]
 
 
 @pytest.fixture(scope="module")

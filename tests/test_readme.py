@@ -88,9 +88,7 @@ def tiny(command: str, *settings: str) -> list[str]:
         place = arguments.index("--max-tokens")
         del arguments[place : place + 2]
     keys = [argument.partition("=")[0] if re.match(r"[\w.]+=", argument) else "" for argument in arguments]
-    return [
-        argument for place, argument in enumerate(arguments) if not keys[place] or keys[place] not in keys[place + 1 :]
-    ]
+    return [argument for at, argument in enumerate(arguments) if not keys[at] or keys[at] not in keys[at + 1 :]]
 
 
 def with_toy_settings(command: str) -> list[str]:

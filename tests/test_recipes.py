@@ -18,9 +18,7 @@ from acclimate.training.plan import Plan
 RECIPES = Path(__file__).parents[1] / "src" / "acclimate" / "recipes"
 FILES = sorted(RECIPES.rglob("*.toml"))
 TINY = {"layers": 2, "hidden": 16, "heads": 2, "vocabulary": 200}
-TEXTS = [
-    f"the {word} was measured {number} times in conscious rats" for number in range(4) for word in ("dose", "gene")
-]
+TEXTS = [f"the {word} was measured {count} times in conscious rats" for count in range(4) for word in ("dose", "gene")]
 
 
 @pytest.fixture(scope="module")

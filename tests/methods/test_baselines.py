@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
-from scipy.special import expit
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics.pairwise import cosine_similarity
@@ -17,7 +16,6 @@ from acclimate.core import files
 from acclimate.core.types import Example, unwatched
 from acclimate.methods import baselines
 from acclimate.methods.baselines import TfidfSetting
-from acclimate.tasks.chance import nothing_learnt
 from acclimate.tasks.metrics import metric_named
 from acclimate.tasks.prepared import Prepared, prepare
 from acclimate.tasks.task import Task, classes_in
@@ -62,27 +60,10 @@ def test_the_preferred_settings_are_tried_first_whatever_is_scored():
         TfidfSetting(10.0, "equal", 2),
         TfidfSetting(1.0, "balanced", 2),
     )
-    assert [(each.strength, each.longest) for each in recipe.tried("score")] == [
-        (1.0, 2),
-        (1.0, 1),
-        (10.0, 2),
-        (10.0, 1),
-    ]
+    assert [(one.strength, one.longest) for one in recipe.tried("score")] == [(1.0, 2), (1.0, 1), (10.0, 2), (10.0, 1)]
     assert len(set(baselines.TfidfRecipe().tried("multilabel"))) == 5 * 2 * 2
     stated = baselines.TfidfRecipe(strengths=(3.0,), class_weights=("equal", "balanced"))
     assert stated.tried("sequence")[:2] == (TfidfSetting(3.0, "equal", 2), TfidfSetting(3.0, "equal", 1))
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_it_learns_the_toy_and_gives_the_same_answer_again(kind, toy_task):
-    task = toy_task(kind)
-    results = [baselines.evaluate(baselines.TfidfRecipe(), task) for _ in range(2)]
-    assert results[0]["test"] > 0.85
-    gold = [example.label for example in task.examples("dev")]
-    assert task.score(gold, results[0]["predicted_dev"]) == results[0]["dev"]
-    for result in results:
-        del result["seconds"]
-    assert results[0] == results[1]
 
 
 @pytest.mark.parametrize(("weights", "longest"), [("equal", 2), ("balanced", 1)])
@@ -128,18 +109,6 @@ def test_balanced_classes_find_the_rare_one_and_the_length_of_terms_is_chosen_on
     assert scores[TfidfSetting(0.01, "balanced", 1)] < 0.9
 
 
-def test_putting_terms_of_one_text_together_keeps_all_products():
-    texts = ["the heart beats slowly today", "the moon was new", "the heart of the moon", "nothing alike here"]
-    features, rows = baselines.features_of([Example("", text, "") for text in texts], 2)
-    whole = features.vectorizer.transform(texts).toarray()
-    other = features([Example("", "a heart that beats slowly at new moon", "")]).toarray()
-    merged = rows.toarray()
-    assert merged.shape[1] < whole.shape[1]
-    np.testing.assert_allclose(merged @ merged.T, whole @ whole.T, atol=1e-12)
-    plain = features.vectorizer.transform(["a heart that beats slowly at new moon"]).toarray()
-    np.testing.assert_allclose(other @ merged.T, plain @ whole.T, atol=1e-12)
-
-
 def test_it_compares_the_texts_of_a_pair():
     pairs = [("the heart beats", "a heart beats"), ("the moon", "the heart"), ("the moon", "it moves"), ("a moon", "")]
     features, rows = baselines.features_of([Example("", text, 0.0, pair=pair) for text, pair in pairs], 1)
@@ -171,15 +140,6 @@ def test_with_a_threshold_of_dev_each_setting_has_the_one_that_scores_best_and_t
     gold = [example.label for example in task.examples("dev")]
     assert task.score(gold, chosen["predicted_dev"]) == chosen["dev"]
     assert len(chosen["predicted"]) == task.sizes["test"]
-
-
-def test_a_label_is_predicted_from_even_odds_on():
-    rows = np.array([[2.0], [1.0], [-1.0], [-2.0]])
-    linear = baselines.FITS["multilabel"](rows, [("a",), ("a",), (), ()], ("a",), TfidfSetting(1.0, "equal", 1))
-    model = LogisticRegression(C=1.0).fit(rows, [True, True, False, False])
-    for value in (-0.01, 0.01):
-        likely = expit(model.decision_function([[value]])[0]) > 0.5
-        assert linear.predict(np.array([[value]])) == [("a",) if likely else ()]
 
 
 @pytest.mark.parametrize(
@@ -248,18 +208,6 @@ def test_the_stages_fit_on_dev_and_test_with_what_was_chosen(toy_task, tmp_path)
     ]
     assert result["learnt"]
     assert [look["by"] for look in task.looks()[before:]] == ["test TF-IDF"]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_guesses_reach_too_has_taught_it_nothing(kind, toy_task):
-    """Its answers are dealt out at random. Of three such looks the best is judged by the best of three."""
-    task = toy_task(kind)
-    dev = task.examples("dev")
-    gold = [example.label for example in dev]
-    looks = [tuple(np.random.default_rng(seed).permutation(np.array(gold, dtype=object))) for seed in range(3)]
-    assert nothing_learnt(task, dev, looks)
-    assert not nothing_learnt(task, dev, [*looks, tuple(gold)])
-    assert nothing_learnt(task, dev, [(gold[0],) * len(gold)])
 
 
 DAMAGE = {

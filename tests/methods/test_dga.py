@@ -12,11 +12,10 @@ from torch import Tensor
 from transformers import AutoModelForMaskedLM
 
 from acclimate.core import files
-from acclimate.methods import dga, mlm
+from acclimate.methods import dga
 from acclimate.methods.dga import DgaLoss
 from acclimate.methods.importance import normalised
 from acclimate.models.encoder import load_masked_language_model, training_flops
-from acclimate.models.gates import masked_weights
 from acclimate.training.checkpoint import BEFORE, read_log, spent
 from acclimate.training.loop import adamw, train
 from acclimate.training.objective import VIEWS, MaskedLanguageLoss
@@ -93,21 +92,6 @@ def test_without_contrast_and_with_heads_of_no_importance_it_is_masked_language_
     nothing = {"heads": torch.zeros(2, 2)}
     plain, masked = trained(MaskedLanguageLoss), trained(lambda model: DgaLoss(model, nothing, weight=0.0))
     assert all(torch.equal(first, second) for first, second in zip(plain, masked, strict=True))
-
-
-@pytest.mark.parametrize("reading", ["gradient", "update"])
-def test_heads_of_importance_1_stay_and_others_move(reading):
-    importance = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
-    model = FAMILIES["bert"]()
-    before = [weight.detach().clone() for weight, _ in masked_weights(model, "heads", importance)]
-    objective = DgaLoss(model, {"heads": importance}, reading=reading)
-    plan = Plan(steps=2, batch=8, rate=1e-2, weight_decay=0.0, precision="float32")
-    for _ in train(objective, lambda step: toy_rows(0, step), plan, adamw(objective, plan)):
-        pass
-    for (weight, held), old in zip(masked_weights(model, "heads", importance), before, strict=True):
-        moved = (weight.detach() - old).abs()
-        assert float((moved * held).max()) == 0
-        assert float((moved * (1 - held)).max()) > 0
 
 
 def test_checkpoint_is_an_ordinary_one_and_importance_lies_beside_it(recipe, tmp_path):
@@ -216,13 +200,3 @@ def test_flops_are_those_of_four_passes_three_or_one():
     encoder = training_flops(model, batch.lengths, predicted=0)
     for more, stated in ((3, {}), (2, {"anchor": "mlm"}), (0, {"weight": 0.0})):
         assert DgaLoss(model, {"heads": IMPORTANCE}, **stated).flops(batch) == plain + more * encoder
-
-
-@pytest.mark.slow
-def test_the_language_model_still_learns(recipe, tmp_path):
-    longer = replace(recipe, plan=replace(recipe.plan, steps=20, batch=16))
-    dga.adapt(longer, tmp_path / "dga")
-    assert (
-        mlm.heldout_loss(str(tmp_path / "dga" / "checkpoint"), recipe.corpus, max_tokens=32).loss
-        < mlm.heldout_loss(recipe.model, recipe.corpus, max_tokens=32).loss
-    )

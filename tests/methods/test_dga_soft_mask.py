@@ -3,11 +3,10 @@
 import pytest
 import torch
 
-from acclimate.methods.dga import SoftMask
+from acclimate.methods.dga import DgaLoss, SoftMask
 from acclimate.models.families import PARTS
 from acclimate.models.gates import gate_shape
 from acclimate.training.loop import train
-from acclimate.training.objective import MaskedLanguageLoss
 from acclimate.training.plan import Plan
 from conformance import toy_rows
 from families import FAMILIES
@@ -16,18 +15,6 @@ HEAD = slice(0, 16)  # the first of two, of 32 numbers
 LAYER = "bert.encoder.layer.1.attention"
 OTHER = "bert.encoder.layer.1.intermediate.dense.weight"
 BELOW = "bert.encoder.layer.0.intermediate.dense.weight"
-
-
-class Masked(MaskedLanguageLoss):
-    def __init__(self, model, importance, reading):
-        super().__init__(model)
-        self.mask = SoftMask(model, importance, reading)
-
-    def on_gradients(self):
-        self.mask.on_gradients()
-
-    def on_update(self):
-        self.mask.on_update()
 
 
 def important_head(value):
@@ -40,7 +27,7 @@ def trained(importance, reading="gradient", *, optimiser="adamw", name="bert", *
     """name -> by how much each weight moved."""
     model = FAMILIES[name]()
     before = {of: weight.detach().clone() for of, weight in model.named_parameters()}
-    objective = Masked(model, importance, reading)
+    objective = DgaLoss(model, importance, weight=0.0, reading=reading)
     plan = Plan(**{"steps": 1, "batch": 8, "rate": 1e-3, "warmup": 0, "clip": 0, "precision": "float32", **plan})
     make = {"adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}[optimiser]
     settings = {"weight_decay": 0.0, "eps": 1e-12} if optimiser == "adamw" else {}

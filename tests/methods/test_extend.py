@@ -38,8 +38,7 @@ def place(tmp_path_factory):
     save_model(encoder_of(model), tokenizer, place / "headless")
     generator = random.Random(0)
     write_corpus(
-        (Document(str(row), text("heart", generator.randint(5, 30), generator)) for row in range(120)),
-        place / "corpus",
+        (Document(str(row), text("heart", generator.randint(5, 30), generator)) for row in range(120)), place / "corpus"
     )
     return place
 

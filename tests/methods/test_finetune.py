@@ -19,20 +19,17 @@ from transformers import (
 import conformance
 import toys
 from acclimate.core import files
-from acclimate.core.types import Checkpoint, label_of, unwatched
+from acclimate.core.types import label_of, unwatched
 from acclimate.methods import finetune, task_loss
-from acclimate.methods.mlm import with_steps
 from acclimate.methods.recipes.finetune import looked_at
-from acclimate.methods.task_loss import TaskLoss
 from acclimate.methods.tuning.looks import BEST, DEV, dev_score, predicted_dev
-from acclimate.models.classifier import load_classifier, load_finetuned
+from acclimate.models.classifier import load_finetuned
 from acclimate.models.loading import load_tokenizer
 from acclimate.tasks.constant import constant_on_dev
 from acclimate.tasks.prepared import Prepared, with_fewer
 from acclimate.tasks.rows import encode_rows
 from acclimate.training.loop import adamw, train
 from acclimate.training.plan import Plan
-from families import FAMILIES
 
 KINDS = ("sequence", "multilabel", "score", "tokens", "span")
 # of one answer for all, or less
@@ -61,19 +58,14 @@ def tuned(request, encoder, toy_task, tmp_path_factory):
         patch.setenv("ACCLIMATE_CACHE", str(tmp_path_factory.mktemp("cache")))
         out = tmp_path_factory.mktemp("tuned")
         task = toy_task(request.param)
-        return task, finetune.evaluate(recipe_for(encoder, task, steps=120), out), out
+        return task, finetune.evaluate(recipe_for(encoder, task, steps=80), out), out
 
 
 def test_fine_tuning_beats_one_answer_for_all_on_an_easy_task(tuned):
-    task, score, _ = tuned
+    task, score, out = tuned
     assert score.test > CHANCE[task.kind] + 0.2
     assert score.dev > CHANCE[task.kind] + 0.2
-
-
-def test_the_score_is_of_the_checkpoint_that_was_handed_over(tuned):
-    task, score, out = tuned
-    again = finetune.test(Checkpoint(out / "checkpoint"), task, by="again", watch=unwatched)
-    assert (again["predicted"], again["test"]) == (score.predicted, score.test)
+    assert files.read_record(out / "learnt.json") == {"learnt": True, "again": False}
     best = max(look for _, look in files.read_record(out / DEV))
     assert score.dev == pytest.approx(best, abs=0.05), "looks are in the precision of training"
     assert not [*out.glob(BEST.format("*", "*"))]
@@ -88,11 +80,11 @@ def test_dev_predictions_are_those_of_the_checkpoint(tuned):
     assert task.score([example.label for example in dev], predicted) == score.dev
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["sequence", "score", "tokens"])
 def test_looks_read_a_sample_of_a_dev_set_that_is_larger_than_train(kind, encoder, toy_task, tmp_path):
     task = with_fewer(toy_task(kind), range(24), tmp_path / "task")
     assert task.sizes["dev"] > 24
-    recipe = replace(recipe_for(encoder, task), dev_sample=1)
+    recipe = replace(recipe_for(encoder, task, steps=6), dev_sample=1)
     notes: list[str] = []
     tuning = finetune.Tuning(recipe, task, tmp_path / "run", lambda line: notes.append(line.values.get("note", "")))
     assert any(f"use 24 of {task.sizes['dev']} examples" in note for note in notes)
@@ -115,11 +107,10 @@ def test_looks_read_a_sample_of_a_dev_set_that_is_larger_than_train(kind, encode
     assert len(predicted_dev(tmp_path / "run")) == task.sizes["dev"]
 
 
+@pytest.mark.parametrize("tuned", ["sequence", "multilabel", "score"], indirect=True)
 def test_plain_transformers_predicts_the_same(tuned):
     """By the authority's forward pass and what it says of the problem, a text at a time."""
     task, score, out = tuned
-    if task.kind in ("tokens", "span"):
-        pytest.skip("asked below")
     model = AutoModelForSequenceClassification.from_pretrained(out / "checkpoint").eval()
     tokenizer = AutoTokenizer.from_pretrained(out / "checkpoint")
     predicted = []
@@ -142,12 +133,12 @@ def test_plain_transformers_predicts_the_same(tuned):
         assert tuple(model.config.id2label.values()) == task.labels
 
 
-def test_plain_transformers_gives_words_the_same_tags(encoder, toy_task, tmp_path):
+@pytest.mark.parametrize("tuned", ["tokens"], indirect=True)
+def test_plain_transformers_gives_words_the_same_tags(tuned):
     """Words handed over one by one; sentences that do not fit a row were read in windows, so are left out here."""
-    task = toy_task("tokens")
-    score = finetune.evaluate(recipe_for(encoder, task, steps=30), tmp_path)
-    model = AutoModelForTokenClassification.from_pretrained(tmp_path / "checkpoint").eval()
-    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "checkpoint")
+    task, score, out = tuned
+    model = AutoModelForTokenClassification.from_pretrained(out / "checkpoint").eval()
+    tokenizer = AutoTokenizer.from_pretrained(out / "checkpoint")
     assert tuple(model.config.id2label.values()) == task.labels
     compared = 0
     for example, predicted in zip(task.examples("test"), score.predicted, strict=True):
@@ -163,12 +154,12 @@ def test_plain_transformers_gives_words_the_same_tags(encoder, toy_task, tmp_pat
     assert 0.7 * len(score.predicted) < compared < len(score.predicted)
 
 
-def test_plain_transformers_gives_questions_the_same_answers(encoder, toy_task, tmp_path):
+@pytest.mark.parametrize("tuned", ["span"], indirect=True)
+def test_plain_transformers_gives_questions_the_same_answers(tuned):
     """Of every pair of tokens of the context; those that did not fit a row were read in windows: left out here."""
-    task = toy_task("span")
-    score = finetune.evaluate(recipe_for(encoder, task, steps=30), tmp_path)
-    model = AutoModelForQuestionAnswering.from_pretrained(tmp_path / "checkpoint").eval()
-    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "checkpoint")
+    task, score, out = tuned
+    model = AutoModelForQuestionAnswering.from_pretrained(out / "checkpoint").eval()
+    tokenizer = AutoTokenizer.from_pretrained(out / "checkpoint")
     compared = 0
     for example, predicted in zip(task.examples("test"), score.predicted, strict=True):
         assert example.spans == (), "where the answer stands is no part of an open test set"
@@ -266,12 +257,6 @@ def test_looks_are_evenly_spaced_and_the_last_is_at_the_end(recipe, tmp_path):
         assert [step for step, _ in files.read_record(tmp_path / str(steps) / DEV)] == expected
 
 
-def test_a_part_of_an_epoch_is_at_least_one_step(recipe, tmp_path):
-    finetune.adapt(replace(recipe, epochs=0.001, plan=replace(recipe.plan, steps=Plan().steps)), tmp_path)
-    assert len((tmp_path / "log.jsonl").read_text().splitlines()) == 1
-    assert with_steps(recipe.plan, 0.25, 320).steps == 5
-
-
 def test_the_test_set_is_not_opened_before_testing(recipe, tmp_path, monkeypatch):
     opened = []
     examples, unseal = Prepared.examples, Prepared.unseal
@@ -365,7 +350,7 @@ def test_the_stages_of_a_study_hand_on_what_json_can_hold(tuned, encoder, tmp_pa
 
     task, score, out = tuned
     shutil.copytree(out, tmp_path / "fit")  # where it is found done
-    stated = settings.to_mapping(recipe_for(encoder, task, steps=120))
+    stated = settings.to_mapping(recipe_for(encoder, task, steps=80))
     result = work.fine_tune(out=tmp_path / "fit", watch=unwatched, recipe=stated, task=task.path, model=encoder)
     assert result == json.loads(json.dumps(result))
     assert result["dev"] == score.dev
@@ -373,16 +358,3 @@ def test_the_stages_of_a_study_hand_on_what_json_can_hold(tuned, encoder, tmp_pa
     assert json.loads(json.dumps(tested))["test"] == score.test
     assert [label_of(label) for label in json.loads(json.dumps(tested))["predicted"]] == list(score.predicted)
     assert task.looks()[-1]["by"] == "a stage"
-
-
-@pytest.mark.parametrize("name", [*FAMILIES])
-def test_a_head_may_learn_at_a_rate_of_its_own_in_every_family(name, tmp_path):
-    """What a head with a pooler does not share with the plain encoder, and nothing else."""
-    FAMILIES[name]().save_pretrained(tmp_path)
-    model = load_classifier(tmp_path, ("no", "yes"), seed=1)
-    objective = TaskLoss(model, head_rate=7.0)
-    encoder = {id(weight) for part in model.base_model.children() for weight in part.parameters()}
-    pooler = getattr(model.base_model, "pooler", None)
-    encoder -= {id(weight) for weight in pooler.parameters()} if pooler is not None else set()
-    for parameter, weight in objective.named_parameters():
-        assert objective.rate_multiple(parameter) == (1.0 if id(weight) in encoder else 7.0), parameter

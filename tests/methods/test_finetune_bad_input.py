@@ -97,11 +97,7 @@ DONE = {
     "one dev row": (classes(30), classes(1), ONE_ROW),
     "one dev row of several labels": (several(30), [row(text(0, "heart"), ["heart"])], ONE_ROW),
     "one dev sentence": (tagged(30), tagged(1), ONE_ROW),
-    "all dev rows of one label": (
-        classes(30),
-        classes(12, ["heart"]),
-        r"Every row of dev has the same label \('heart'\)",
-    ),
+    "all dev rows of one label": (classes(30), classes(12, ["heart"]), r"row of dev has the same label \('heart'\)"),
     "no dev row bears a label": (several(30), bare(12, []), r"Every row of dev has the same label \(none\)"),
     "one tag in all of dev": (tagged(30), tagged(12, "O"), r"Every word of dev has the same label \('O'\)"),
     "an emptied text": (

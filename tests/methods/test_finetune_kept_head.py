@@ -67,6 +67,7 @@ def test_a_fresh_head_takes_the_encoder_of_a_fine_tuned_checkpoint_alone(tuned, 
         assert torch.equal(weight, other), name
 
 
+@pytest.mark.parametrize("tuned", ["sequence"], indirect=True)
 def test_with_a_kept_head_the_seed_still_orders_rows_and_dropout(tuned, tmp_path):
     task, checkpoint = tuned
     ends = []
@@ -83,9 +84,7 @@ def test_a_checkpoint_with_another_head_is_named_beside_the_one_that_is_needed(e
     labels = ", ".join(task.labels)
     with pytest.raises(ValueError, match="it has no head, but the task needs a head for kind 'sequence'"):
         finetune.adapt(recipe_for(encoder, task, head="kept"), tmp_path / "a")
-    with pytest.raises(
-        ValueError, match=rf"kind 'sequence' with outputs \({labels}\), but .* kind 'span' .*\(start, end\)"
-    ):
+    with pytest.raises(ValueError, match=rf"kind 'sequence' with outputs \({labels}\).* kind 'span' .*\(start, end\)"):
         finetune.adapt(recipe_for(checkpoint, toy_task("span"), head="kept"), tmp_path / "b")
     turned = Task("turned", "sequence", lambda path, split: [
         replace(example, label=task.labels[0] if split == "test" else example.label) for example in task.examples(split)

@@ -37,15 +37,11 @@ def recipe_of(encoder, toy_task):
 
 
 @pytest.mark.parametrize("averaged", [1, 3])
-def test_only_low_rank_differences_and_plain_transformers_predicts_what_was_scored(
-    averaged, encoder, toy_task, tmp_path
-):
+def test_only_low_rank_differences_and_transformers_predicts_what_was_scored(averaged, encoder, toy_task, tmp_path):
     task = toy_task("sequence")
     score = finetune.evaluate(recipe_for(encoder, task, averaged=averaged, lora_dropout=0.1), tmp_path)
     before, after = (AutoModel.from_pretrained(place).state_dict() for place in (encoder, tmp_path / "checkpoint"))
-    attention = [
-        name for name in after if ".attention." in name and name.endswith("weight") and "LayerNorm" not in name
-    ]
+    attention = [key for key in after if ".attention." in key and key.endswith("weight") and "LayerNorm" not in key]
     assert len(attention) == 4
     for name in attention:
         rank = torch.linalg.matrix_rank((after[name] - before[name]).double(), rtol=1e-4)

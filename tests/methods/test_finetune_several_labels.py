@@ -56,9 +56,7 @@ def test_a_label_that_no_row_or_every_row_has_starts_at_a_finite_bias(encoder, t
 
 
 @pytest.mark.parametrize("averaged", [1, 3])
-def test_with_a_threshold_of_dev_plain_transformers_predicts_at_a_half_what_was_scored(
-    averaged, encoder, toy_task, tmp_path
-):
+def test_with_a_threshold_of_dev_transformers_predicts_at_a_half_what_was_scored(averaged, encoder, toy_task, tmp_path):
     """After few steps no label is probable, so a half would predict next to nothing."""
     task = toy_task("multilabel")
     half = finetune.evaluate(recipe_for(encoder, task, averaged=averaged), tmp_path / "half")

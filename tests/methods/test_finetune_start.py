@@ -73,15 +73,12 @@ def test_after_a_probe_no_seed_fits_its_head_again(kind, encoder, toy_task, tmp_
 
 
 @pytest.mark.parametrize(
-    ("kind", "rank"),
-    [("sequence", 0), ("multilabel", 0), ("score", 0), ("tokens", 0), ("span", 0), ("score", 2), ("tokens", 2)],
+    ("kind", "rank"), [("sequence", 0), ("multilabel", 0), ("score", 0), ("tokens", 0), ("span", 0), ("score", 2)]
 )
 def test_what_the_preset_robust_leaves_predicts_what_was_scored_and_its_encoder_can_be_adapted_further(
     kind, rank, encoder, toy_task, tmp_path
 ):
     task = toy_task(kind)
-    if rank:
-        pytest.importorskip("peft", reason="PEFT is not installed: pip install 'acclimate[lora]'")
     plan = replace(PLAN, steps=Plan().steps)
     recipe = FinetuneRecipe(str(encoder), task.path, least_steps=24, epochs=1.0, plan=plan, looks=4, lora_rank=rank)
     done = finetune.adapt(replace(recipe, rate_by_width=False, retry=False), tmp_path / "run")
@@ -120,9 +117,7 @@ def test_where_there_is_no_probe_a_drawn_head_learns_ten_times_as_fast(kind, set
         assert torch.equal(tuning.model.state_dict()[name], value), name
 
 
-def test_under_an_mlp_a_probe_chooses_what_is_read_but_not_the_pooler_and_the_head_is_drawn(
-    encoder, toy_task, tmp_path
-):
+def test_under_an_mlp_a_probe_chooses_what_is_read_but_not_the_pooler_and_head_is_drawn(encoder, toy_task, tmp_path):
     save_model(BertForNextSentencePrediction.from_pretrained(encoder), load_tokenizer(encoder), tmp_path / "nsp")
     task, notes = toy_task("sequence"), {"linear": [], "mlp": []}
     recipe = recipe_for(tmp_path / "nsp", task, pooler="kept")
@@ -210,14 +205,18 @@ def test_each_layer_learns_at_a_share_of_the_rate_of_the_one_above(family, tmp_p
     from transformers import AutoModelForSequenceClassification
 
     model = AutoModelForSequenceClassification.from_config(FAMILIES[family]().config)
-    objective = TaskLoss(model, head_rate=3.0, layer_decay=0.5)
     layers = model.config.num_hidden_layers
-    rates = {name: objective.rate_multiple(f"model.{name}") for name, _ in model.named_parameters()}
+    plain, rates = (
+        {name: objective.rate_multiple(f"model.{name}") for name, _ in model.named_parameters()}
+        for objective in (TaskLoss(model, head_rate=3.0), TaskLoss(model, head_rate=3.0, layer_decay=0.5))
+    )
     body = f"{model.base_model_prefix}."
     for name, rate in rates.items():
         if not name.startswith(body) or ".pooler." in name:
-            assert rate == 3.0, name
-        elif ".layer.0." in name or ".layers.0." in name:
+            assert rate == plain[name] == 3.0, name
+            continue
+        assert plain[name] == 1.0, name
+        if ".layer.0." in name or ".layers.0." in name:
             assert rate == 0.5 ** (layers - 1), name
         elif "embeddings" in name:
             assert rate == 0.5**layers, name
@@ -359,13 +358,6 @@ def test_a_preset_is_where_settings_start_from_and_what_is_stated_comes_on_top(b
         settings.override(base, ["preset=best"])
 
 
-@pytest.mark.parametrize("kind", ["sequence", "multilabel", "score", "tokens", "span"])
-def test_a_run_that_learns_the_toy_has_learnt(kind, encoder, toy_task, tmp_path):
-    plan = replace(PLAN, steps=60, rate=1e-2)
-    finetune.adapt(recipe_for(encoder, toy_task(kind), head="fresh", pooling="pooler", plan=plan, retry=True), tmp_path)
-    assert files.read_record(tmp_path / "learnt.json") == {"learnt": True, "again": False}
-
-
 @pytest.mark.parametrize("kind", ["sequence", "multilabel", "score", "tokens"])
 def test_a_run_that_gives_one_answer_is_made_once_more_and_says_so(kind, encoder, toy_task, tmp_path):
     """At a rate of next to nothing nothing is learnt; neither at three times that rate."""
@@ -407,9 +399,7 @@ def test_a_second_attempt_saves_a_run_at_too_high_a_rate_and_one_at_too_low_a_ra
     assert max(line["rate"] for line in read_log(tmp_path / "again")) == pytest.approx(factor * rate)
 
 
-def test_a_run_whose_loss_is_not_finite_is_made_once_more_at_a_third_of_the_rate(
-    encoder, toy_task, tmp_path, monkeypatch
-):
+def test_a_run_whose_loss_is_not_finite_is_made_again_at_a_third_of_the_rate(encoder, toy_task, tmp_path, monkeypatch):
     task, rates = toy_task("sequence"), []
 
     def diverges_above(tuning, **_):
@@ -500,7 +490,7 @@ def test_a_run_whose_looks_only_guess_has_learnt_nothing_though_it_beats_the_con
         return looked(tuning, dev, precision)._replace(score=tuning.task.score(gold, given), predicted=given)
 
     monkeypatch.setattr(Tuning, "look", guessed)
-    plan = replace(PLAN, steps=60, rate=1e-2)
+    plan = replace(PLAN, steps=40, rate=1e-2)
     recipe = recipe_for(encoder, task, head="fresh", pooling="pooler", plan=plan, retry=False, looks=10)
     finetune.adapt(recipe, tmp_path)
     assert max(score for _, score in files.read_record(tmp_path / DEV)) > constant_on_dev(task)

@@ -219,18 +219,6 @@ def test_a_span_cannot_be_probed(encoder, toy_task):
         probe.probe(str(encoder), toy_task("span"))
 
 
-def test_a_text_that_the_tokenizer_empties_is_predicted_all_the_same(encoder, tmp_path):
-    """It has the state of its frame alone."""
-    texts = [("\u200b", "x"), ("heart", "y"), ("pulse", "y"), ("orbit", "x"), ("moon", "x"), ("heart pulse", "y")]
-
-    def read(path: Path, split: Split) -> list[Example]:
-        return [Example(f"{split}-{number}", text, label) for number, (text, label) in enumerate(texts)]
-
-    task = Task("emptied", "sequence", read, ("x", "y"), metric_named("accuracy"), 16)
-    found = probe.probe(str(encoder), prepare(task, tmp_path, tmp_path / "data"))
-    assert len(found.predicted_dev) == len(texts)
-
-
 def test_the_two_texts_of_a_pair_are_read_apart_and_compared(tmp_path):
     """The same word twice or two words: the states of all tokens together say little of it."""
     words = ("heart", "pulse", "orbit", "moon", "star", "vein", "house", "river")

@@ -84,9 +84,7 @@ def test_modules_go_through_a_chain_of_adaptations(current: Path, toy_inputs: Pa
     assert Sentences(second.path).configuration == Sentences(current).configuration
 
 
-def test_a_checkpoint_without_the_modules_says_why(
-    current: Path, toy_inputs: Path, tmp_path: Path, toy_task: Any
-) -> None:
+def test_a_checkpoint_without_modules_says_why(current: Path, toy_inputs: Path, tmp_path: Path, toy_task: Any) -> None:
     notes: list[str] = []
     light = adapted("light", current, toy_inputs, tmp_path / "light", notes=notes, **MASKED)
     random = scratch.untrained(str(current), tmp_path / "random", seed=0)
@@ -105,9 +103,7 @@ def test_a_checkpoint_without_the_modules_says_why(
     assert not names & {"modules.json", "1_Pooling", "2_Dense", "sentence_bert_config.json"}
 
 
-def test_pickled_modules_and_code_of_a_model_are_named_and_not_copied(
-    current: Path, toy_inputs: Path, tmp_path: Path
-) -> None:
+def test_pickled_modules_and_code_are_named_and_not_copied(current: Path, toy_inputs: Path, tmp_path: Path) -> None:
     weights = current / "2_Dense" / "model.safetensors"
     weights.rename(weights.with_name("pytorch_model.bin"))
     notes: list[str] = []

@@ -11,10 +11,8 @@ import torch
 from acclimate.core.types import NOT_PREDICTED, Batch
 from acclimate.methods import sequence_contrast
 from acclimate.methods.sequence_contrast import CONTRASTS, InfoWord, SimCse
-from acclimate.models.heads import keeps_rows_apart
-from acclimate.training.loop import adamw, train
 from acclimate.training.objective import measure
-from acclimate.training.pieces import pack, pad, together
+from acclimate.training.pieces import pad, together
 from acclimate.training.plan import Plan
 from conformance import toy_rows
 from families import FAMILIES
@@ -101,16 +99,6 @@ def test_language_modelling_is_of_the_masked_text():
     assert losses["simcse"] == pytest.approx(measure(SimCse(FAMILIES["bert"]()).language, [batch], plan)["mlm"])
 
 
-@pytest.mark.parametrize("name", list(CONTRASTS))
-def test_rows_may_share_lines(name):
-    objective, batch = CONTRASTS[name](FAMILIES["bert"]()).eval(), masked_rows()
-    assert objective.shares_lines
-    assert keeps_rows_apart(FAMILIES["bert"]())
-    [layout] = pack(batch.lengths, 200)
-    alone, shared = (objective.views(pad(batch, how, CPU)).detach() for how in (together(batch.lengths), layout))
-    torch.testing.assert_close(shared, alone[layout.rows_R], rtol=1e-4, atol=1e-5)
-
-
 def test_a_step_counts_the_passes_that_it_makes():
     batch, one = masked_rows(), FAMILIES["bert"]()
     plain = SimCse(one).language.flops(replace(batch, tokens={"labels": np.full(len(batch.ids), NOT_PREDICTED)}))
@@ -126,13 +114,3 @@ def test_simcse_refuses_a_model_without_dropout_and_infoword_does_not(pretrained
     with pytest.raises(ValueError, match=r"differ only by dropout, but this bert has no dropout\. Set dropout=0\.1"):
         sequence_contrast.adapt(without, tmp_path / "simcse")
     sequence_contrast.adapt(replace(without, contrast="infoword"), tmp_path / "infoword")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", list(CONTRASTS))
-def test_training_lowers_the_contrast(name):
-    """Of rows met again and again: the toy's words are drawn one by one, so of others InfoWord has nothing to learn."""
-    objective, batch = CONTRASTS[name](FAMILIES["bert"](dropout=0.1)), toy_rows(0, 0)
-    plan = Plan(steps=40, batch=8, rate=5e-3, precision="float32", piece_tokens=64)
-    losses = [step.losses["contrast"] for step in train(objective, lambda step: batch, plan, adamw(objective, plan))]
-    assert np.mean(losses[-5:]) < 0.7 * np.mean(losses[:5])

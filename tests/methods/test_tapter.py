@@ -83,23 +83,18 @@ def test_without_dev_the_curve_is_that_of_the_training_texts(recipe, tmp_path):
     assert curve[-1]["train"]["embedding"] > 0
 
 
-@pytest.mark.parametrize("stop", ["in vectors", pytest.param("after step 7", marks=pytest.mark.slow)])
-def test_a_run_that_was_stopped_goes_on_to_the_same_bytes(recipe, stop, tmp_path, monkeypatch):
-    monkeypatch.setenv("ACCLIMATE_SAVE_SECONDS", "0")
+def test_a_run_that_was_stopped_among_its_vectors_goes_on_to_the_same_bytes(recipe, tmp_path):
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
     tapter.adapt(recipe, whole)
 
     def stopping(progress):
-        if progress.stage == "vectors" if stop == "in vectors" else (progress.stage, progress.done) == ("adapt", 8):
+        if progress.stage == "vectors":
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         tapter.adapt(recipe, stopped, watch=stopping)
-    trained = stopped / tapter.VECTORS / tapter.TRAINED
-    assert trained.exists() == (stop != "in vectors")
-    begun = trained.stat().st_mtime_ns if trained.exists() else 0
+    assert not (stopped / tapter.VECTORS / tapter.TRAINED).exists()
     tapter.adapt(recipe, stopped)
-    assert not begun or trained.stat().st_mtime_ns == begun  # they are trained once
     names = [file.relative_to(whole) for file in whole.rglob("*") if file.is_file() and file.name != "clock.json"]
     assert {Path("curve.json"), Path("vectors/vectors.bin"), Path("checkpoint/model.safetensors")} <= set(names)
     for name in names:

@@ -20,7 +20,7 @@ from acclimate.methods.tapter import (
 )
 from acclimate.models.encoder import training_flops, word_embeddings
 from acclimate.training.objective import MaskedLanguageLoss
-from acclimate.training.pieces import pad, pieces_of_rows, together
+from acclimate.training.pieces import pad, together
 from conformance import toy_rows
 from families import FAMILIES, VOCABULARY, mpnet
 
@@ -80,19 +80,6 @@ def test_r_has_each_occurrence_or_each_type_by_original_or_masked_ids():
     assert pieces(ids="masked") == [7, -1, 7, 8, -1, -1, 7]
     assert pieces(per="type") == [7, 10, -1, 8, -1, -1, -1]
     assert pieces(per="type", ids="masked") == [7, -1, -1, 8, -1, -1, -1]
-
-
-def test_each_type_of_the_whole_step_counts_once_however_the_step_is_cut():
-    batch = with_regularised(masked_rows(), REGULARISED_V, per="type")
-    objective = objective_of(FAMILIES["bert"]())
-    pieces = [pad(batch, layout, torch.device("cpu")) for layout in pieces_of_rows(batch.lengths, 20)]
-    assert len(pieces) > 3
-    marks = torch.cat([piece[REGULARISED].flatten() for piece in pieces])
-    marks = marks[marks > 0]
-    assert len(marks) == len(marks.unique()) == objective.counts(batch)["embedding"]
-    torch.testing.assert_close(
-        sum(objective(piece)["embedding"] for piece in pieces), objective(piece_of(batch))["embedding"]
-    )
 
 
 @pytest.mark.parametrize("name", [*FAMILIES, "mpnet"])

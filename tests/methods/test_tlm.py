@@ -189,14 +189,6 @@ def test_joint_loss_is_that_of_section_3_1(kind, name):
         assert mean(code, internal) == pytest.approx((20 * mlm_loss + task_loss) / 21, rel=1e-4)
 
 
-def test_the_classifier_learns_nothing_from_external_text():
-    external, _ = toy_batch("sequence")
-    objective = made("sequence", rho_2=1.0)
-    losses = objective(pad(external, together(external.lengths), torch.device("cpu")))
-    sum(objective.weights[term] * value for term, value in losses.items()).backward()
-    assert all(float(weight.grad.abs().max()) == 0 for weight in objective.head.parameters())
-
-
 @pytest.mark.parametrize("name", ALIKE)
 @pytest.mark.parametrize("kind", ["sequence", "tokens"])
 def test_an_electra_computes_what_encoder_and_classifier_do(name, kind, tmp_path):
@@ -216,11 +208,8 @@ def test_an_electra_computes_what_encoder_and_classifier_do(name, kind, tmp_path
     assert [loaded.config.id2label[code] for code in range(3)] == list(LABELS)
 
 
-@pytest.mark.parametrize(
-    "kind", ["sequence", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("multilabel", "score"))]
-)
-def test_both_stages_end_in_a_classifier_that_has_learned(recipe, toy_task, kind, tmp_path):
-    task = toy_task(kind)
+def test_both_stages_end_in_a_classifier_that_has_learned(recipe, toy_task, tmp_path):
+    task = toy_task("sequence")
     tuned = toys.papers(looks=4, epochs=0.0, dropout=0.0, plan=Plan(steps=60, batch=16, rate=5e-3, warmup=0.1))
     plan = Plan(steps=90, batch=16, rate=5e-3, warmup=0.1)
     stated = replace(recipe, task=task.path, plan=plan, finetune=tuned, normalise=True)
@@ -230,8 +219,7 @@ def test_both_stages_end_in_a_classifier_that_has_learned(recipe, toy_task, kind
     for term in ("external", "mlm", "task"):
         values = [line[f"loss.{term}"] for line in log if line[f"loss.{term}"]]
         assert np.mean(values[-5:]) < np.mean(values[:3])
-    score = dev_score(tmp_path / "finetune")
-    assert score > {"sequence": 0.6, "multilabel": 0.5, "score": 0.5}[kind]
+    assert dev_score(tmp_path / "finetune") > 0.6
     assert finetune.test(checkpoint, task, by="a test", watch=told.append)["test"] > 0.4
     assert {each.stage for each in told} >= {"joint", "fine-tune", "vocabulary"}
     AutoModelForSequenceClassification.from_pretrained(checkpoint.path)

@@ -214,6 +214,4 @@ def test_a_record_that_changed_since_the_lock_is_not_reported(run):
     record.write_text(record.read_text().replace('"dev": ', '"dev":  ', 1))
     done = typed("report", str(run))
     assert done.exit_code == 2
-    assert f"{record.name} has changed since study.lock.json was written. Give the command" in " ".join(
-        done.output.split()
-    )
+    assert f"{record.name} has changed since study.lock.json was written. Give the" in " ".join(done.output.split())
