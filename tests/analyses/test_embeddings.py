@@ -230,8 +230,8 @@ def test_a_model_of_another_width_is_said_and_the_others_are_compared(models, tm
     wide = write_model(tmp_path / "wide", [*SPECIAL, *WORDS], np.ones((14, 4), np.float32))
     found = analyse_embeddings([models[0], str(wide), models[1]])
     assert [each.name for each in found.moved] == [panel.name for panel in found.panels[1:]] == ["moved"]
-    assert "untouched and wide are 8 and 4 wide" in found.refused[0]
-    assert "untouched and wide are 8 and 4 wide" in found.as_text()
+    assert "untouched and wide have different widths, 8 and 4" in found.refused[0]
+    assert "untouched and wide have different widths, 8 and 4" in found.as_text()
     assert "Not compared: " in found.page().as_html()
     alone = analyse_embeddings([models[0], str(wide)])
     assert alone.verdict() == "No model here can be compared with untouched."

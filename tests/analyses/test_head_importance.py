@@ -99,7 +99,7 @@ def test_a_corpus_is_read_like_the_file_that_it_was_made_of(analysis, model, sou
 def test_of_each_domain_so_many_texts_of_so_many_tokens_are_read(model, sources):
     short = analyse_importance(str(model), sources, sample=7, max_tokens=5)
     assert [(each.texts, each.tokens) for each in short.domains] == [(7, 35), (7, 35)]
-    with pytest.raises(ValueError, match="max_tokens is 2: "):
+    with pytest.raises(ValueError, match="max_tokens is 2, "):
         analyse_importance(str(model), sources, max_tokens=2)
 
 

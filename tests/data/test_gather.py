@@ -205,7 +205,7 @@ def test_other_labelled_data_in_the_same_run_is_refused(inputs, tmp_path):
 
 def test_neither_a_model_nor_general_text_is_refused(inputs, tmp_path):
     labelled, raw = toys.files_in(inputs)
-    with pytest.raises(ValueError, match=", but there is no general text"):
+    with pytest.raises(ValueError, match="on general text, but there is none"):
         toys.gathered(Inputs(tmp_path / "run", labelled, replace(raw, general=None)))
 
 
@@ -265,7 +265,7 @@ def test_documents_are_left_out_by_their_place_where_ids_repeat(inputs, tmp_path
         (inputs / "domain" / f"{name}.jsonl").write_text("\n".join(rows) + "\n")
     materials = made(tmp_path / "run", inputs, domain=inputs / "domain")
     assert sorted([*texts(materials.domain), *texts(materials.heldout)]) == sorted(lines)
-    [note] = [note for note in materials.notes if "adapt," in note]
+    [note] = [note for note in materials.notes if "for adaptation" in note]
     assert note.startswith(f"The domain's text has 202 documents: {len(materials.domain):,} for adaptation")
     assert note.endswith("1 that contain a dev or test text were removed, and 1 without text.")
 

@@ -378,7 +378,7 @@ def test_raw_text_of_a_method_may_be_a_dataset_of_the_hub(online, tmp_path):
     listed = [path for path in Hub.asked if path.startswith("/api/datasets/films/reviews")]
     assert len(listed) == len(set(listed)), "the check and the reading ask once"
     done = CliRunner().invoke(cli.app, ["adapt", "mlm", "corpus=films/nothing"])
-    assert (done.exit_code, done.output.count("films/nothing: there is no such file here, and no such")) == (2, 1)
+    assert (done.exit_code, done.output.count("films/nothing: there is no such file here, and the hub")) == (2, 1)
 
 
 def test_predict_reads_a_split_of_the_hub(online, tmp_path, monkeypatch):

@@ -357,7 +357,7 @@ def test_where_is_refused_where_it_makes_no_sense(monkeypatch):
     for stated, words in (
         ({"workers": 0}, "out of range"),
         ({"workers": 2, "cluster": "auto"}, "Remove one of them"),
-        ({"gpu_share": 0.5}, "give --cluster"),
+        ({"gpu_share": 0.5}, "Add --cluster"),
     ):
         with pytest.raises(ValueError, match=words), working(Where(**stated)):
             pass

@@ -134,6 +134,6 @@ def test_it_is_refused_without_its_text(name: str, toy_race: Any, materials: Any
     needs = CONTESTANTS[name][1].needs
     without = replace(materials, **{needs: None})
     with pytest.raises(
-        ValueError, match=rf"^{name} \..*Add --{'corpus' if needs == 'domain' else 'general'}, or remove"
+        ValueError, match=rf"^{name} .*\. Add --{'corpus' if needs == 'domain' else 'general'}, or remove"
     ):
         enter(replace(toy_race.recipe, contestants=(name,)), without)

@@ -180,7 +180,7 @@ def test_model_without_dropout_is_refused_before_anything_is_computed(recipe, tm
     ("stated", "message"),
     [
         ({"parts": ()}, "at least one"),
-        ({"parts": ("heads", "heads")}, "each once"),
+        ({"parts": ("heads", "heads")}, "each only once"),
         ({"parts": ("output",)}, "the contrast gates heads"),
         ({"knowledge": "domain", "anchor": "mlm"}, "Set anchor=own"),
         ({"reading": "head_output", "plan": Plan(compile=True)}, "Set plan.compile=false"),

@@ -195,5 +195,5 @@ def test_command_line_extends(recipe, toy_inputs, tmp_path):
     stated = [f"model={recipe.model}", f"corpus={toy_inputs / 'domain.txt'}", "words=4", "least=2"]
     said = CliRunner().invoke(app, ["adapt", "extend", *stated, "--out", str(tmp_path / "out")])
     assert said.exit_code == 0, said.output
-    assert "pieces a word" in said.output
+    assert "pieces per word" in said.output
     assert len(json.loads((tmp_path / "out" / extend.WORDS).read_text())["words"]) == 4

@@ -260,7 +260,9 @@ def test_a_record_that_a_fine_tuning_left_and_that_is_gone_is_named_with_the_way
     out = tmp_path / "run"
     finetune.adapt(recipe_for(encoder, toy_task("sequence")), out)
     (out / "predicted_dev.json").unlink()
-    with pytest.raises(files.DamagedError, match=r"predicted_dev\.json is missing\. Remove .*run: the same command"):
+    with pytest.raises(
+        files.DamagedError, match=r"predicted_dev\.json is missing\. Remove .*run, and give the same command"
+    ):
         predicted_dev(out)
 
 
@@ -376,7 +378,7 @@ def test_a_run_that_gives_one_answer_is_made_once_more_and_says_so(kind, encoder
     )
     assert re.fullmatch(told, why)
     again = "repeating it with twice the steps, at three times the rate"
-    assert any(re.fullmatch(rf"it failed to learn \(({told})\): {again}", note) for note in notes)
+    assert any(re.fullmatch(rf"it failed to learn \(({told})\); {again}", note) for note in notes)
     assert not [*tmp_path.rglob("tried-*.json")]
     assert len(read_log(tmp_path)) == 4
     again = read_log(tmp_path / "again")
@@ -438,7 +440,7 @@ def test_a_run_killed_in_its_second_attempt_ends_with_the_same_bytes(encoder, to
     began_again = []
 
     def killed(progress):
-        began_again.extend(["note"] if "again to" in progress.values.get("note", "") else [])
+        began_again.extend(["note"] if "repeating it" in progress.values.get("note", "") else [])
         if began_again and progress.done >= 3:
             raise KeyboardInterrupt
 

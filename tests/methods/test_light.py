@@ -208,7 +208,7 @@ def test_checkpoint_is_adapted_further(adapted, tmp_path):
 def test_what_is_shipped_says_what_was_scored(adapted, tuned):
     task, score, path = tuned
     if adapted[0].kind == "adapter":
-        with pytest.raises(ValueError, match="load this directory with acclimate predict"):
+        with pytest.raises(ValueError, match="Load this directory with acclimate predict"):
             AutoModelForSequenceClassification.from_pretrained(path)
         loaded = predicting.Loaded(load_finetuned(path), load_tokenizer(path))
     else:

@@ -227,7 +227,7 @@ def test_a_modernbert_with_another_kind_of_vocabulary(kind, recipe, tmp_path):
 def test_next_sentences_need_a_vocabulary_that_tells_texts_apart(kind, recipe, tmp_path):
     scratch.adapt(replace(recipe, kind=kind, vocabulary=120, next_sentence=True, plan=Plan(steps=2, batch=4)), tmp_path)
     assert {"loss.mlm", "loss.nsp"} <= read_log(tmp_path)[0].keys()
-    with pytest.raises(ValueError, match="vocabulary of kind bpe"):
+    with pytest.raises(ValueError, match="vocabularies of kind bpe lack"):
         replace(recipe, next_sentence=True, kind="bpe")
 
 

@@ -178,9 +178,9 @@ def test_pieces_whose_vectors_are_mostly_of_other_ngrams_are_told_and_can_be_lef
     count = kept["mostly_unseen"]
     assert 0 < count == dropped["mostly_unseen"] == dropped["left_out"]["mostly unseen"]
     assert dropped["regularised"] == kept["regularised"] - count
-    for unseen, fate in (("keep", "kept, as in the paper"), ("drop", "left out")):
+    for unseen, fate in (("keep", "kept, as in the paper"), ("drop", "removed")):
         [note] = [note for note in notes[unseen] if "n-grams" in note]
-        assert note.startswith(f"of {kept['regularised']:,} pieces with a vector, {count:,} (")
+        assert note.startswith(f"{count:,} of {kept['regularised']:,} pieces with a vector (")
         assert note.endswith(fate)
 
 

@@ -406,7 +406,8 @@ def test_recipes_are_those_of_table_b_1():
             # K: 5,000 below 5,000 training examples, 50 above 100,000, else 500; twice that at the large scale
             k = {"imdb": 500, "agnews": 50, "helpfulness": 50, "rct": 50}.get(task, 5000) * (1 + (scale == "large"))
             assert recipe.k == k
-            assert f"acclimate data retrieve train.csv --corpus TEXTS --k {k} --out RETRIEVED" in text
+            keywords = " --queries keywords" * (task == "helpfulness")
+            assert f"acclimate data retrieve train.csv --corpus TEXTS --k {k}{keywords} --out RETRIEVED" in text
             assert "finetune" in tomllib.loads(text)
 
 

@@ -41,7 +41,7 @@ def test_a_model_is_checked_once_as_long_as_its_files_stay(model: Path, monkeypa
 def test_other_files_are_checked_again(model: Path) -> None:
     usable_configuration(model)
     write_json(model / "config.json", read_json(model / "config.json") | {"hidden_dropout_prob": 2.0})
-    with pytest.raises(ValueError, match=r"hidden_dropout_prob is 2\.0, where a probability"):
+    with pytest.raises(ValueError, match=r"hidden_dropout_prob is 2\.0, but must be a probability"):
         usable_configuration(model)
 
 

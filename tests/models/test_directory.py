@@ -156,7 +156,7 @@ CASES = {
     "qwen2_vl": (config(model_type="qwen2_vl", architectures=["Qwen2VLModel"]), r"no text encoder \(Qwen2VLModel\)"),
     "vit": (config(model_type="vit", architectures=["ViTModel"]), r"no text encoder \(ViTModel\): vit has no masked"),
     "clip": (config(model_type="clip", architectures=["CLIPModel"]), r"no text encoder \(CLIPModel\)"),
-    "layoutlm": (config(model_type="layoutlm", architectures=None), r"no usable text encoder \(layoutlm\): it reads"),
+    "layoutlm": (config(model_type="layoutlm", architectures=None), r"no usable text encoder \(layoutlm\): it needs"),
     "wav2vec2": (config(model_type="wav2vec2", architectures=["Wav2Vec2ForCTC"]), r"no text encoder \(Wav2Vec2ForCTC"),
     "unknown family": (config(model_type="own", architectures=["Own"]), "'own', a family that transformers does not"),
     "no family": (without("model_type"), 'has no model_type. .* such as "model_type": "bert"'),

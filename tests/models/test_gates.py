@@ -226,7 +226,7 @@ def test_gradients_are_scaled_through_a_head_and_values_are_not(name):
 
 def test_another_shape_and_an_unknown_family_are_refused():
     model = FAMILIES["bert"]()
-    refused = pytest.raises(ValueError, match=r"heads: \(2, 3\) gates, but this model has \(2, 2\)")
+    refused = pytest.raises(ValueError, match=r"heads: \(2, 3\) gates, but this model needs \(2, 2\)")
     with refused, gated(model, {"heads": torch.ones(2, 3)}):
         pass
     with pytest.raises(ValueError, match=r"heads: \(8, 2, 2\) gates"):

@@ -93,7 +93,7 @@ def test_new_adapters_are_a_function_of_the_seed():
 
 @pytest.mark.parametrize("auto", [AutoModel, AutoModelForMaskedLM])
 def test_transformers_refuses_the_encoder_whose_adapters_it_would_drop(adapted, auto):
-    with pytest.raises(ValueError, match=r"adapter_bottleneck=4, .* load this directory with acclimate race"):
+    with pytest.raises(ValueError, match=r"adapter_bottleneck=4, .* Load this directory with acclimate race"):
         auto.from_pretrained(adapted[0])
 
 

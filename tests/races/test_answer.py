@@ -105,7 +105,7 @@ def test_others_that_are_better_are_named_and_few_deciding_items_said() -> None:
         ),
         (
             Limits("seeds", (Remedy("test rows", 400, 0.3, None, None), Remedy("seeds", 3, 0.7, 10, 8))),
-            "What limits the answer: seeds (70% of the variance). 8 in place of 3 would probably settle it, in about "
+            "What limits the answer: seeds (70% of the variance). 8 instead of 3 would probably settle it, in about "
             "3.4 min more.",
         ),
         (

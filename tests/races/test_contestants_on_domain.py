@@ -76,7 +76,7 @@ def test_a_forecast_counts_the_passes_of_a_step(toy_race, materials, tmp_path):
         (
             "prompt",
             ["light.prompt_tokens=490"],
-            r"prompt: light.max_tokens=32, and a prompt of 490 behind them, but the",
+            r"prompt: light.max_tokens=32, and a prompt of 490 after them, but the",
         ),
         (
             "prompt",
@@ -85,7 +85,7 @@ def test_a_forecast_counts_the_passes_of_a_step(toy_race, materials, tmp_path):
         ),
         ("TAPT", ["dapt.max_tokens=600"], "dapt.max_tokens = 600 is the length for losses on held-out text"),
         ("TAPT", ["tapt.max_tokens=600"], "TAPT: tapt.max_tokens=600, but the model reads at most 512 tokens"),
-        ("AdaptedDeiT", ["distil.max_tokens=512"], "and 1 more behind them.* Set distil.max_tokens=511"),
+        ("AdaptedDeiT", ["distil.max_tokens=512"], "and 1 more after them.* Set distil.max_tokens=511"),
         (
             "SimCSE",
             ["sequence_contrast.dropout=0", "sequence_contrast.attention_dropout=0"],
@@ -118,7 +118,7 @@ def test_a_family_that_adapters_or_dropout_are_not_known_of_is_told_before_any_j
     mpnet().save_pretrained(tmp_path)
     stated = replace(toy_race.recipe, dapt=replace(toy_race.recipe.dapt, max_tokens=16), contestants=("adapter",))
     other = replace(materials, model=str(tmp_path), task=replace(materials.task, max_tokens=16))
-    with pytest.raises(ValueError, match="where adapters belong in a 'mpnet' is not known"):
+    with pytest.raises(ValueError, match="does not know where adapters belong in a 'mpnet'"):
         enter(stated, other)
     with pytest.raises(
         ValueError,

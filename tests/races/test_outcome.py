@@ -114,8 +114,8 @@ def test_every_entry_reaches_the_page(tmp_path: Path, field: list[Score]) -> Non
 @pytest.mark.parametrize(
     ("part", "change", "said"),
     [
-        ("race", {"leeks": []}, "Facts has no leeks: another release"),
-        ("", {"leeks": []}, "Outcome has no leeks: another release"),
+        ("race", {"leeks": []}, "Facts has no leeks: it was written by another release"),
+        ("", {"leeks": []}, "Outcome has no leeks: it was written by another release"),
         (
             "race",
             {"looks": {"in_this_run": 1, "earlier_runs": 0, "earlier_looks": 0, "lines": [], "by": ""}},

@@ -342,7 +342,7 @@ def test_what_is_no_encoder_is_refused_before_any_training(
 
     refused("checkpoint 'ours': .*nowhere: there is no such directory", ours=str(tmp_path / "nowhere"))
     refused("checkpoint 'ours': .*train.jsonl is a file", ours=toy_inputs / "train.jsonl")
-    refused("checkpoint 'ours': .*holds no config.json", ours=toy_inputs)
+    refused("checkpoint 'ours': .*contains no config.json", ours=toy_inputs)
     refused("checkpoint 'ours' is 3. Give a directory or a hub id", ours=3)
     refused("checkpoint 'ours': 'scratch' is no model", ours="scratch")
     for kind, config in {"a decoder": GPT2Config(vocab_size=50), "an encoder-decoder": T5Config(vocab_size=50)}.items():
@@ -380,7 +380,7 @@ def test_the_weights_of_a_checkpoint_are_checked_as_those_of_the_model_are(
         "has no masked language model of text": changed("vit", model_type="vit"),
         "weight of bert": changed("roberta", model_type="roberta", pad_token_id=0),
         "begin with 'module.'": changed("wrapped", lambda name: f"module.{name}"),
-        "number 0 has no weight": changed("renamed", lambda name: name.replace("bert.encoder.", "bert.enc.")),
+        "layer 0 of 1 has no weight": changed("renamed", lambda name: name.replace("bert.encoder.", "bert.enc.")),
         "weights of the encoder are missing": changed("within", lambda name: name.replace(".self.", ".own.")),
         "is empty": changed("empty", quantization_config={}),
     }

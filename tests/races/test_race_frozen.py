@@ -121,7 +121,7 @@ def test_with_terms_it_is_used_and_shipped_and_predicts_as_it_was_scored(
     card = (shipped.path / "README.md").read_text()
     assert "in one linear model" in card
     assert f"| {COMBINED} (shipped) |" in card
-    with pytest.raises(ValueError, match=r"--onnx needs a model of transformers, and TF-IDF \+ encoder is"):
+    with pytest.raises(ValueError, match=r"--onnx needs a model of transformers, but TF-IDF \+ encoder is not"):
         ship(run, tmp_path / "other", onnx=True)
 
 
@@ -171,7 +171,7 @@ def test_it_stands_in_every_race_that_names_no_contestants(toy_race: Any) -> Non
     assert recipe.names(domain=True, general=False) == ("TAPT", "DAPT", "frozen", COMBINED, "TF-IDF")
     assert recipe.names(domain=False, general=False, kind="tokens") == ("TAPT", "frozen", "TF-IDF")
     assert not {"frozen", COMBINED} & {*recipe.names(domain=False, general=False, kind="span")}
-    with pytest.raises(ValueError, match=r"TF-IDF \+ encoder cannot do a task of kind 'tokens'"):
+    with pytest.raises(ValueError, match=r"TF-IDF \+ encoder does not support tasks of kind 'tokens'"):
         replace(recipe, contestants=(COMBINED,)).names(domain=False, general=False, kind="tokens")
 
 

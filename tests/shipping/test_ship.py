@@ -430,7 +430,7 @@ def test_any_model_that_a_race_hands_over_is_shipped_by_name_and_by_directory(to
 def test_a_model_that_was_never_scored_is_refused(race, tmp_path):
     with files.new_directory(race / "use") as temporary:
         files.write_json(temporary / "race.json", {"contestant": "DAPT", "seed": 7})
-    with pytest.raises(ValueError, match=r"use has DAPT, seed 7, and race\.outcome\.json does not"):
+    with pytest.raises(ValueError, match=r"use has DAPT, seed 7, but race\.outcome\.json does not"):
         ship(race, tmp_path / "out")
 
 
@@ -525,7 +525,7 @@ def test_an_export_that_gives_other_logits_is_refused(run, tmp_path, monkeypatch
     loaded = check.load_shipped(run / "use")
     monkeypatch.setattr(onnx, "_export", lambda shipped, examples, path: path.write_bytes(b""))
     monkeypatch.setattr(onnx, "_session", lambda path: lambda inputs: loaded.logits(inputs) + 0.5)
-    with pytest.raises(ValueError, match=r"differs from PyTorch \(by 0\.5, round"):
+    with pytest.raises(ValueError, match=r"differs from PyTorch \(by 0\.5 in logits, round"):
         ship(run, tmp_path / "out", onnx=True)
     assert list(tmp_path.iterdir()) == []
 

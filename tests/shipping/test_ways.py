@@ -77,7 +77,7 @@ def test_the_pipeline_says_what_predict_does_or_refuses(tmp_path, family, kind, 
     ways = {way.name: way for way in shipped.ways}
     if pooling == "mean" and family not in READS_MEAN:
         assert not ways["pipeline"].takes
-        with pytest.raises(ValueError, match="load this directory with acclimate predict or SentenceTransformer"):
+        with pytest.raises(ValueError, match="Load this directory with acclimate predict or SentenceTransformer"):
             pipeline("text-classification", model=str(shipped.path))
         return
     assert ways["pipeline"].takes

@@ -234,8 +234,8 @@ def test_text_csv_json_and_page_are_written(studied):
 def test_an_absent_dataset_is_reported_and_the_others_run(studied, models, data, toy_inputs, tmp_path):
     if studied.study.takes == "models" or studied.study.name == "pubmedbert":
         assert [*studied.design.absent] == ["Nowhere"]
-        assert "Nowhere is left out: Nowhere: there is no folder" in plain(studied.plan)
-        assert "Nowhere is left out: Nowhere: there is no folder" in plain(studied.texts["done.html"])
+        assert "Nowhere is skipped: Nowhere: there is no folder" in plain(studied.plan)
+        assert "Nowhere is skipped: Nowhere: there is no folder" in plain(studied.texts["done.html"])
         return
     if studied.study.name == "tapter":  # its second dataset is a stage of the same models
         return

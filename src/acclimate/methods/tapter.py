@@ -277,7 +277,7 @@ def unseen_note(targets: VocabularyVectors) -> str:
     if not unseen:
         return ""
     total = int((targets.regularised_V | targets.unseen_V).sum())
-    fate = "kept, as in the paper" if targets.regularised_V[targets.unseen_V].all() else "left out"
+    fate = "kept, as in the paper" if targets.regularised_V[targets.unseen_V].all() else "removed"
     return (
         f"{unseen:,} of {total:,} pieces with a vector ({unseen / total:.0%}) share more than half of their n-grams "
         f"with no word of the vectors: {fate}"

@@ -512,7 +512,7 @@ def _tasks(outcome: Outcome) -> Section:
         if outcome.folds
         else "Rows of each split.",
         *outcome.notes,
-        *(f"{name} is not in the race: {why}" for name, why in outcome.absent.items()),
+        *(f"{name} is skipped: {why}" for name, why in outcome.absent.items()),
     ]
     return Section("Data", ("", "metric", "train", "dev", "test", *names), tuple(rows.values()), tuple(lines))
 

@@ -25,8 +25,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.optimize import minimize_scalar
-from scipy.special import expit, log_expit, log_softmax, softmax
 
 from acclimate.core.figures import points
 from acclimate.core.types import Label
@@ -91,6 +89,9 @@ def fit_temperature(outputs_RC: np.ndarray, has_RC: np.ndarray, *, several: bool
 
     Infinite outputs, of labels that no training row has, do not depend on T and do not count.
     """
+    from scipy.optimize import minimize_scalar  # takes a fifth of a second, which a dry run does not wait for
+    from scipy.special import log_expit, log_softmax
+
     finite_RC = np.isfinite(outputs_RC)
     signed_n = np.where(has_RC, outputs_RC, -outputs_RC)[finite_RC]
     rows_R = (has_RC & finite_RC).any(axis=1)
@@ -110,6 +111,8 @@ def fit_temperature(outputs_RC: np.ndarray, has_RC: np.ndarray, *, several: bool
 
 def confidences(outputs_RC: np.ndarray, has_RC: np.ndarray, *, several: bool) -> tuple[np.ndarray, np.ndarray]:
     """(n,) the probabilities that are compared with frequencies, and (n,) bool whether each prediction is right."""
+    from scipy.special import expit, softmax
+
     if several:
         return expit(outputs_RC).ravel(), has_RC.ravel()
     best_R = outputs_RC.argmax(axis=1)

@@ -307,7 +307,7 @@ def members_of(recipe: StiltStudyRecipe, inputs: Inputs) -> tuple[list[Member], 
     if len(read) < 2:
         raise ValueError(f"fewer than two of the datasets exist, but a pair needs two. {' '.join(absent.values())}")
     for name, why in absent.items():
-        inputs.watch(Progress("reading datasets", 0, 0, "datasets", {"note": f"{name} is not in the race: {why}"}))
+        inputs.watch(Progress("reading datasets", 0, 0, "datasets", {"note": f"{name} is skipped: {why}"}))
     one_by_one = partial(counted, watch=inputs.watch, total=len(read), unit="datasets", every=1)
     sealed = [
         Sealed({split: dataset.splits[split] for split in LEAKING})

@@ -99,7 +99,7 @@ def test_a_race_has_an_hour_unless_a_budget_or_none_is_stated() -> None:
         assert budget_or_usual(stated, recipe) == (parse_budget(stated), ())
     for stated in ("none", " None "):
         assert budget_or_usual(stated, recipe) == (None, ())
-    with pytest.raises(ValueError, match=r"budget 'nothing' is not understood.* or none for no limit"):
+    with pytest.raises(ValueError, match=r"budget 'nothing' is not understood.* Write none for no limit"):
         budget_or_usual("nothing", recipe)
 
 

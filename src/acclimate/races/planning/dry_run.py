@@ -99,7 +99,7 @@ class DryRun:
             self.answer,
             *self.notes,
             *self.design.notes,
-            *(f"{name} is not in the race: {why}" for name, why in self.design.absent.items()),
+            *(f"{name} is skipped: {why}" for name, why in self.design.absent.items()),
         ]
         return page(f"{self.design.title}: still to do", [Section("Plan", columns, rows, tuple(sentences))])
 
