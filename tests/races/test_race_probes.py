@@ -73,7 +73,6 @@ def test_without_fine_tuning_there_are_probes_the_baseline_and_the_usual_files(p
     told = CliRunner().invoke(cli.app, ["report", str(out)]).output
     said = " ".join(told.split())
     assert "/use. TF-IDF is used, because nothing was fine-tuned." in said
-    assert "/use: acclimate predict" in said
     page, table = ((out / name).read_text() for name in ("report.html", "table.txt"))
     assert all(row in page and row in table for row in _rows(report.outcome))
     assert len((out / "table.csv").read_text().splitlines()) == 5
@@ -189,7 +188,7 @@ def test_the_verdict_says_what_adapting_did_to_the_representation_and_a_probe_ne
 def test_a_probe_no_better_than_a_constant_answer_is_named_and_compared_with_nothing():
     outcome = raced(probe_of("untouched", 1.2), probe_of("TAPT", 1.5, adaptations=1, learnt=False))
     assert warnings(outcome) == [
-        "On dev, or by loss, TAPT, probe does no better than a constant answer or guesses. It is therefore not "
+        "On dev, or by loss, TAPT, probe does no better than a constant answer or guesses. Therefore it is not "
         "compared.",
     ]
     assert outcome.compared.contrast(("", "TAPT, probe", "Genes"), "untouched, probe") is None

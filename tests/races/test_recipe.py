@@ -111,8 +111,8 @@ def test_what_is_not_searched_stays_as_stated():
 @pytest.mark.parametrize(
     ("stated", "message"),
     [
-        (["search.rates=[1e-5,1e-5]"], r"search\.rates = \[1e-05, 1e-05\]: each value once"),
-        (["finetune.epochs=1e30"], r"finetune\.epochs = 1e\+30 is out of range: give at least 0 and at most 100000"),
+        (["search.rates=[1e-5,1e-5]"], r"search\.rates = \[1e-05, 1e-05\]: a value appears twice"),
+        (["finetune.epochs=1e30"], r"finetune\.epochs = 1e\+30 is out of range: at least 0 and at most 100000"),
     ],
 )
 def test_a_search_that_cannot_be_is_told_with_the_way_out(stated, message):

@@ -157,7 +157,7 @@ def test_a_baseline_at_the_level_of_guesses_heads_no_verdict() -> None:
     assert verdict(outcome).endswith(f" {SIMPLE} failed to learn and is not compared.")
     [warning] = warnings(outcome)
     said = f"On dev, or by loss, {SIMPLE} does no better than a constant answer or guesses. "
-    assert warning == f"{said}It is therefore not compared."
+    assert warning == f"{said}Therefore it is not compared."
     assert without_encoder(outcome) == ""
     nothing = race_of([untouched(), ahead], untaught={SIMPLE, "untouched"}, baselines={SIMPLE})
     assert verdict(nothing) == "No encoder has learned the task, so nothing is compared."
@@ -202,7 +202,8 @@ def test_runs_that_learnt_nothing_are_counted_and_named_in_any_study() -> None:
     changed = {each.key: each for each in (runs("Drugs", "Genes", 5, 5), runs("Cells", "Genes", 1, 2))}
     found = warnings(replace(outcome, results=tuple(changed.get(each.key, each) for each in outcome.results)))
     assert (
-        "Genes: Drugs failed to learn: 5 of 5 fine-tunings, each in a second attempt too. So it is compared" in found[0]
+        "Genes: Drugs failed to learn: 5 of 5 fine-tunings, each in a second attempt too. It is therefore not compared"
+        in found[0]
     )
     assert found[1] == "Some fine-tunings failed to learn but count in the means: Genes: Cells (1 of 5)."
     assert found[2].endswith("at another rate with more steps: Genes: Cells (1).")

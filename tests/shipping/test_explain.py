@@ -121,6 +121,6 @@ def test_what_cannot_be_explained_is_refused_before_anything_is_written(tmp_path
     run = finished_race(tmp_path / "run", "tokens")
     with pytest.raises(ValueError, match="not for tags of words"):
         predict_and_explain(run, run / "data" / "test.jsonl", tmp_path / "out.jsonl", tmp_path / "why.html")
-    with pytest.raises(ValueError, match=r"explain.*known format: \.html, \.jsonl"):
+    with pytest.raises(ValueError, match=r"explain.*known format\. Use one of \.html, \.jsonl"):
         predict_and_explain(run, run / "data" / "test.jsonl", tmp_path / "out.jsonl", tmp_path / "why.txt")
     assert not (tmp_path / "out.jsonl").exists()

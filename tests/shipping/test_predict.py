@@ -177,7 +177,7 @@ def test_the_content_of_a_file_tells_its_format_before_its_ending(loaded, tmp_pa
     assert len(predict(loaded, tmp_path / "bracket.txt")) == 2
     made = predict_file(loaded, tmp_path / "table.txt", tmp_path / "out.csv", format="txt")
     assert made.rows == 3  # the user says that a line is a text
-    with pytest.raises(ValueError, match=r"standard input begins with 'word1,word2', .* State --format \(txt for"):
+    with pytest.raises(ValueError, match=r"standard input begins with 'word1,word2', .* Add --format \(txt for"):
         predict_file(loaded, "-", "-", stdin=io.BytesIO(b"word1,word2\n"))
 
 
@@ -193,7 +193,7 @@ def test_rows_that_would_lose_a_text_are_refused(loaded):
 def test_where_the_record_of_a_model_cannot_be_reached_the_user_states_the_columns(tmp_path, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))  # empty; HF_HUB_OFFLINE is set
     with pytest.raises(
-        ValueError, match=r"ada/salts: there is no such folder .* its race\.json, .* is not in the cache.* state --text"
+        ValueError, match=r"ada/salts: there is no such folder .* its race\.json is not in the cache.* add --text"
     ):
         asking_of("ada/salts")
     assert asking_of("ada/salts", own_columns=True) == Asking()
@@ -415,7 +415,7 @@ def test_words_come_as_lists_as_texts_and_a_line_each(tmp_path):
     assert rest == f"word3\t{expected[1].label[0]}\n\n"
     with pytest.raises(ValueError, match=r"--keep a: a \.conll file has only words and tags"):
         predict_file(predictor, tmp_path / "in.txt", tmp_path / "out.conll", format="txt", keep=["a"])
-    with pytest.raises(ValueError, match=r"row 1: the word 'a b' .* contains a space"):
+    with pytest.raises(ValueError, match=r"row 1: the word 'a b' .* holds a space"):
         predict(predictor, [["a b"]])
 
 
@@ -456,7 +456,7 @@ def test_a_relation_is_read_at_its_two_mentions(tmp_path, pooling):
         ({"task": {"labels": ["a"], "paired": False}}, r"race\.json is damaged: its task has no kind"),
         ({"task": {"kind": ["sequence"], "labels": ["a"], "paired": False}}, r"race\.json.*task\.kind"),
         ({"task": {"kind": "sequence", "labels": 3, "paired": False}}, r"race\.json.*task\.labels"),
-        ({"task": {"kind": "sequence", "labels": ["a", "a"], "paired": False}}, "its task has a label twice"),
+        ({"task": {"kind": "sequence", "labels": ["a", "a"], "paired": False}}, "a label of its task appears twice"),
         ({"task": {"kind": "sequence", "labels": ["a"], "paired": False, "text": ["x"]}}, r"race\.json.*task\.text"),
     ],
 )

@@ -96,7 +96,7 @@ def test_datasets_that_are_not_there_are_named(models, tmp_path):
     assert any(note.startswith("There is no BLURB score: no score for ") for note in made.notes)
     assert all("there is no folder" in why for why in made.absent.values())
     assert [*design(replace(recipe, datasets=("BIOSSES", "HoC")), inputs).absent] == ["HoC"]
-    with pytest.raises(ValueError, match=r"none of the datasets is there.*HoC: there is no folder"):
+    with pytest.raises(ValueError, match=r"contains none of the datasets.*HoC: there is no folder"):
         design(replace(recipe, datasets=("HoC",)), inputs)
     inside = replace(inputs, data=tmp_path, out=tmp_path / "again")  # the folder that has the catalogue's folder
     assert made.absent.keys() == design(recipe, inside).absent.keys()

@@ -48,8 +48,8 @@ def read_task(labelled: LabelledFiles, data: Path | None) -> Labelled:
     usual = LabelledFiles(train=labelled.train)
     if labelled != replace(usual, max_tokens=labelled.max_tokens):
         raise ValueError(
-            f"the dataset '{labelled.train}' has splits, columns, kind and metric already: with {option('data')} leave "
-            f"out the options for labelled files; {option('max_tokens')} may stay, to read less"
+            f"the dataset '{labelled.train}' already defines its splits, columns, kind and metric. With "
+            f"{option('data')}, remove the options for labelled files; {option('max_tokens')} may stay"
         )
     read = published(str(labelled.train), data)
     if labelled.max_tokens == usual.max_tokens:
