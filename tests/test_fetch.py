@@ -30,7 +30,7 @@ def test_a_copy_is_taken_and_what_is_wanting_is_said(copy, tmp_path):
     assert status == 0, said
     assert "3 files fetched, 0 already present" in said
     assert "No published hash is known for bioasq_yesno_7b/train.tsv" in said
-    assert "GAD: not there: train.tsv, dev.tsv, test.tsv. " in said
+    assert "GAD: missing: train.tsv, dev.tsv, test.tsv. " in said
     assert f"Fetch it: acclimate data fetch blurb --to {tmp_path / 'data'}." in said
     assert f"acclimate doctor blurb --data {tmp_path / 'data'}" in said
 

@@ -100,7 +100,7 @@ def test_a_task_in_place_of_a_file_is_told_what_it_is_made_of(run):
         assert f"{given} belongs to a prepared task, whose test labels are sealed" in " ".join(said.split())
     status, said = run("adapt", "finetune", "model=somewhere", "task=got")
     assert status == 2
-    assert "State got/data" in " ".join(said.split())
+    assert "Give its task instead: got/data" in " ".join(said.split())
 
 
 def test_a_file_in_place_of_a_task_is_told_how_to_make_one(run):

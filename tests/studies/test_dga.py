@@ -183,8 +183,8 @@ def test_settings_out_of_range_are_told(more, message):
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["adapt.max_tokens=64", 'contestants=["AdaptedDeiT"]'], "1 more behind them, but the model reads at most 64"),
-        (["light.prompt_tokens=9", 'contestants=["prompt"]', "adapt.max_tokens=60"], "and a prompt of 9 behind them"),
+        (["adapt.max_tokens=64", 'contestants=["AdaptedDeiT"]'], "1 more after them, but the model reads at most 64"),
+        (["light.prompt_tokens=9", 'contestants=["prompt"]', "adapt.max_tokens=60"], "and a prompt of 9 after them"),
     ],
 )
 def test_what_the_model_cannot_read_is_told_before_anything_is_done(more, message, toy_inputs, models, tmp_path):
@@ -305,7 +305,7 @@ def test_several_tasks_have_their_corpora_and_epochs_and_each_row_its_mean(toy_i
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"epochs": (5.0, 10.0)}, "the tasks are 1. Give a value for each"),
+        ({"epochs": (5.0, 10.0)}, "there are 1 tasks. Give a value for each"),
         ({"corpora": ("texts",)}, "belong to further tasks, but there are none"),
     ],
 )

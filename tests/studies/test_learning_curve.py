@@ -143,7 +143,7 @@ def test_the_command_does_nothing_again_and_its_dry_run_says_so(curved):
 def test_settings_of_curves_without_the_option_are_refused(toy_inputs, tmp_path):
     said = CliRunner().invoke(cli.app, toys.race_command(toy_inputs, tmp_path / "run", STATED[0]))
     assert said.exit_code == 2
-    assert "add --learning-curve" in said.output
+    assert "Add --learning-curve" in said.output
 
 
 def test_where_nothing_was_fine_tuned_the_best_probe_on_dev_counts(curved):

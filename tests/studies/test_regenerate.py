@@ -178,7 +178,7 @@ def test_verify_finds_looks_that_were_removed_and_takes_later_ones(run, of):
     looks.write_text("".join(lines[of]))
     for _ in range(2):
         done = typed("study", "verify", str(run))
-        assert (done.exit_code, done.output.count("looks.jsonl: looks at the test set")) == (1, 1)
+        assert (done.exit_code, done.output.count("looks.jsonl: evaluations on test")) == (1, 1)
         write_lock(run, "acclimate evaluate", Plan())  # the same command, given again, does not hide it
 
 

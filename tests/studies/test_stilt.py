@@ -186,7 +186,7 @@ def test_files_state_their_columns_kind_and_splits(tmp_path, monkeypatch):
     ("datasets", "said"),
     [
         ('[{train="topics.jsonl", text="txet"}, "numbers.jsonl"]', "no column 'txet'; the nearest is 'text'"),
-        ('["odd.csv", "numbers.jsonl"]', r'no column .text.*as \{train="odd.csv", text="...", label="..."\} in place'),
+        ('["odd.csv", "numbers.jsonl"]', r'no column .text.*as \{train="odd.csv", text="...", label="..."\} instead'),
         ('[{train="topics.jsonl", txet="a"}, "numbers.jsonl"]', "unknown setting 'datasets.txet'; did you mean"),
         ('[{train="nowhere.csv"}, "numbers.jsonl"]', "nowhere.csv"),
         ('[{train="GAD", label="a"}, "numbers.jsonl"]', "'GAD' is a published dataset. Add --data DIR"),

@@ -89,7 +89,7 @@ def test_documents_are_sampled_without_replacement_in_proportion_to_their_weight
 
 def test_documents_of_weight_0_are_never_sampled(tmp_path):
     weights = np.array([0.0, *[-np.inf] * 5])
-    with pytest.raises(ValueError, match="a sample of 2 documents is not possible: only 1 are left"):
+    with pytest.raises(ValueError, match="a sample of 2 documents is not possible: only 1 remain"):
         sample_like(Like(np.ones(2, "<u2")), 6, tmp_path / "sample", seed=0, log_weights=weights)
 
 
