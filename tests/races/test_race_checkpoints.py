@@ -344,7 +344,7 @@ def test_what_is_no_encoder_is_refused_before_any_training(
     refused("checkpoint 'ours': .*train.jsonl is a file", ours=toy_inputs / "train.jsonl")
     refused("checkpoint 'ours': .*contains no config.json", ours=toy_inputs)
     refused("checkpoint 'ours' is 3. Give a directory or a hub id", ours=3)
-    refused("checkpoint 'ours': 'scratch' is no model", ours="scratch")
+    refused("checkpoint 'ours': 'scratch' is not a model", ours="scratch")
     for kind, config in {"a decoder": GPT2Config(vocab_size=50), "an encoder-decoder": T5Config(vocab_size=50)}.items():
         shutil.copytree(ours, tmp_path / kind)
         config.save_pretrained(tmp_path / kind)
@@ -355,7 +355,7 @@ def test_what_is_no_encoder_is_refused_before_any_training(
     refused("a decoder .*is_decoder", ours=tmp_path / "decoder")
     shutil.copytree(ours, tmp_path / "empty")
     (tmp_path / "empty/model.safetensors").unlink()
-    refused("checkpoint 'ours': .*holds no weights", ours=tmp_path / "empty")
+    refused("checkpoint 'ours': .*contains no weights", ours=tmp_path / "empty")
     shutil.copytree(ours, tmp_path / "wordless", ignore=shutil.ignore_patterns("tokenizer*", "vocab*"))
     refused("checkpoint 'ours': .*tokenizer", ours=tmp_path / "wordless")
     refused("'ours' has the same files as the model that the race starts from", ours=start)

@@ -300,7 +300,7 @@ def test_no_leak_and_nothing_left_are_said_too(lean: RaceReport) -> None:
     assert lean.leakage is not None
     all_of_them = Leakage(lean.leakage.leaks, 400, 399)
     text = render(studies.altered(lean, leakage=all_of_them))
-    assert "399 of the 400 test items occur in the training data too, which leaves too few to score without" in text
+    assert "399 of the 400 test items also occur in the training data, so too few" in text
 
 
 def test_alerts_are_on_top_and_remarks_are_folded(report: RaceReport, text: str) -> None:

@@ -229,6 +229,6 @@ def test_a_piece_that_cannot_fit_memory_is_refused_before_the_first_step(monkeyp
     objective = case.objective(0.0)
     before = [parameter.detach().clone() for parameter in objective.parameters()]
     monkeypatch.setattr("acclimate.core.machines.memory", lambda: 1000)
-    with pytest.raises(ValueError, match=r"a piece of \d+ tokens takes .* GB .* machine has .*plan\.piece_tokens"):
+    with pytest.raises(ValueError, match=r"a piece of \d+ tokens needs .* GB .* machine has .*plan\.piece_tokens"):
         next(train(objective, case.stream, PLAN, adamw(objective, PLAN)))
     assert all(map(torch.equal, before, objective.parameters()))

@@ -129,7 +129,7 @@ def test_a_damaged_record_of_the_run_is_named_with_the_way_out(tmp_path):
     adapt(tmp_path, with_steps(6))
     record = tmp_path / RUN
     record.write_bytes(record.read_bytes().replace(b"[plan]", b"[pl!n]"))
-    with pytest.raises(files.DamagedError, match=rf"{RUN} is damaged: .* Remove {tmp_path}: the same command"):
+    with pytest.raises(files.DamagedError, match=rf"{RUN} is damaged: .* Remove {tmp_path}, and give the same command"):
         adapt(tmp_path, with_steps(6))
 
 
