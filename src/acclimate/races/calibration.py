@@ -16,7 +16,7 @@ import numpy as np
 
 from acclimate.core import files
 from acclimate.core.records import from_plain, to_plain
-from acclimate.core.types import BASELINE_FILE, COMBINED_FILE, Label, Split
+from acclimate.core.types import BASELINE_FILE, COMBINED_FILE, Example, Label, Split
 from acclimate.methods.baselines import Linear, TfidfModel, read_baseline, write_baseline
 from acclimate.statistics.calibration import Calibration, calibration_of, targets_of
 from acclimate.tasks.prepared import Prepared
@@ -25,13 +25,14 @@ CALIBRATED = ("sequence", "multilabel")  # kinds of tasks
 ABOUT = "race.json"  # beside each model that a race hands over
 FIELD = "calibration"  # of it
 KEPT = "calibration.json"  # in the directory of a job
+MOST_ROWS = 500  # of dev and of test, so that a race does not exceed its budget for this
 
 
 class _Model(NamedTuple):
-    """A model in its directory. outputs: split -> (R, C) of its texts; divide: writes it with its outputs divided"""
+    """A model in its directory. outputs: rows of a split -> (R, C); divide: writes it with its outputs divided"""
 
     labels: Sequence[str]
-    outputs: Callable[[Split], np.ndarray]
+    outputs: Callable[[Split, np.ndarray], np.ndarray]
     divide: Callable[[float], None]
 
 
@@ -54,7 +55,10 @@ def calibrate(directory: Path, task: Prepared, gold: Sequence[Label], job: Path)
     if not path.exists():
         splits: dict[Split, Sequence[Label]] = {"dev": [example.label for example in task.examples("dev")]}
         splits |= {"test": gold} if gold else {}
-        read = {split: (model.outputs(split), targets_of(labels, model.labels)) for split, labels in splits.items()}
+        read = {}
+        for split, labels in splits.items():
+            rows = np.sort(np.random.default_rng(0).permutation(len(labels))[:MOST_ROWS])
+            read[split] = model.outputs(split, rows), targets_of([labels[row] for row in rows], model.labels)
         chosen = calibration_of(read["dev"], read.get("test"), several=task.kind == "multilabel")
         files.write_record(path, to_plain(chosen))
     about = files.read_record(path, way_out=f"Remove {path}; the same command calibrates the model again")
@@ -70,7 +74,9 @@ def _model_in(directory: Path, task: Prepared) -> _Model:
         def divide_baseline(temperature: float) -> None:
             write_baseline(replace(baseline, linear=_divided(baseline.linear, temperature)), directory)
 
-        return _Model(baseline.labels, lambda split: baseline.outputs(task.examples(split)), divide_baseline)
+        return _Model(
+            baseline.labels, lambda split, rows: baseline.outputs(_examples(task, split, rows)), divide_baseline
+        )
     if (directory / COMBINED_FILE).exists():
         return _combined_in(directory, task)
     return _classifier_in(directory, task)
@@ -81,8 +87,8 @@ def _combined_in(directory: Path, task: Prepared) -> _Model:
 
     model, encoder, tokenizer = terms_and_states.read_with_encoder(directory)
 
-    def outputs(split: Split) -> np.ndarray:
-        examples = task.examples(split)
+    def outputs(split: Split, rows: np.ndarray) -> np.ndarray:
+        examples = _examples(task, split, rows)
         return model.outputs(examples, terms_and_states.read_states(model, encoder, tokenizer, examples))
 
     def divide(temperature: float) -> None:
@@ -106,10 +112,10 @@ def _classifier_in(directory: Path, task: Prepared) -> _Model:
     model, tokenizer = load_finetuned(directory), load_tokenizer(directory)
     labels = labels_of(model)
 
-    def outputs(split: Split) -> np.ndarray:
+    def outputs(split: Split, rows: np.ndarray) -> np.ndarray:
         move_to_device(model)
-        rows = encoded(task, split, task.examples(split), tokenizer, spans=SPANS[pooling_of(model.config)])
-        return outputs_of_rows(model, rows, labels)
+        every_row = encoded(task, split, task.examples(split), tokenizer, spans=SPANS[pooling_of(model.config)])
+        return outputs_of_rows(model, every_row.take(rows), labels)
 
     def divide(temperature: float) -> None:
         divide_outputs(model, temperature)
@@ -117,6 +123,11 @@ def _classifier_in(directory: Path, task: Prepared) -> _Model:
             save_weights(model, directory)
 
     return _Model(labels, outputs, divide)
+
+
+def _examples(task: Prepared, split: Split, rows: np.ndarray) -> list[Example]:
+    examples = task.examples(split)
+    return [examples[row] for row in rows]
 
 
 def _divided(linear: Linear, temperature: float) -> Linear:
