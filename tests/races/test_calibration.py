@@ -70,9 +70,9 @@ def test_what_dev_chose_is_kept_and_neither_chosen_nor_measured_again(tmp_path):
     shutil.copytree(tmp_path / "trained", run / "use")
     calibrated(run, job, gold[::-1])
     assert (run / "use" / "model.safetensors").read_bytes() == weights
-    kept = job / "calibration.json"
+    kept = job / "calibration-test.json"
     kept.write_bytes(kept.read_bytes().replace(b'"rows": 18', b'"rows": 19'))
-    with pytest.raises(files.DamagedError, match=r"calibration\.json is damaged.*same command calibrates"):
+    with pytest.raises(files.DamagedError, match=r"calibration-test\.json is damaged.*same command"):
         calibrated(run, job, gold)
 
 

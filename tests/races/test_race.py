@@ -152,7 +152,7 @@ def test_the_same_race_again_calls_nothing(toy_race, monkeypatch):
     assert jobs[0] == jobs[1]  # what does them is patched
     assert after == before
     tuned = toy_race.run.glob("jobs/fine-tune-*/checkpoint")
-    [source] = [path for path in tuned if (path.parent / "calibration.json").exists()]
+    [source] = [path for path in tuned if (path.parent / "calibration-test.json").exists()]
     (source / "config.json").rename(toy_race.run / "config.json")
     try:
         with pytest.raises(

@@ -53,7 +53,7 @@ def predictor(tmp_path_factory):
     return load_predictor(run / "keyed")
 
 
-def test_the_word_that_decides_the_label_has_the_largest_contribution(predictor):
+def test_the_word_that_decides_the_label_has_the_largest_contribution(predictor, monkeypatch):
     examples = keyed(60, 1)
     predictions = predictor.predict(examples)
     assert sum(made.label == one.label for made, one in zip(predictions, examples, strict=True)) >= 57
@@ -68,6 +68,11 @@ def test_the_word_that_decides_the_label_has_the_largest_contribution(predictor)
         total = sum(word.contribution for word in why.words)
         assert total == pytest.approx(why.output - why.baseline, abs=0.02 * abs(why.output - why.baseline) + 0.01)
         assert why.error < 0.02
+    monkeypatch.setattr("acclimate.shipping.explain.MOST_TOKENS", 40)  # three points of the path at once
+    [in_pieces] = explain(predictor, examples[:1], predictions[:1])
+    assert in_pieces.output == pytest.approx(explanations[0].output, abs=1e-5)
+    contributions = [[word.contribution for word in one.words] for one in (in_pieces, explanations[0])]
+    assert contributions[0] == pytest.approx(contributions[1], abs=1e-4)
 
 
 @pytest.mark.parametrize(("kind", "pooling"), [("sequence", "pooler"), ("score", "pooler"), ("multilabel", "first")])
@@ -119,8 +124,10 @@ def test_files_are_escaped_and_hold_the_same(predictor, tmp_path):
 
 def test_what_cannot_be_explained_is_refused_before_anything_is_written(tmp_path):
     run = finished_race(tmp_path / "run", "tokens")
-    with pytest.raises(ValueError, match="not for tags of words"):
+    with pytest.raises(ValueError, match="not tags of words"):
         predict_and_explain(run, run / "data" / "test.jsonl", tmp_path / "out.jsonl", tmp_path / "why.html")
     with pytest.raises(ValueError, match=r"explain.*known format\. Use one of \.html, \.jsonl"):
         predict_and_explain(run, run / "data" / "test.jsonl", tmp_path / "out.jsonl", tmp_path / "why.txt")
+    with pytest.raises(ValueError, match=r"explain.* is the file of --out too"):
+        predict_and_explain(run, run / "data" / "test.jsonl", tmp_path / "out.jsonl", tmp_path / "out.jsonl")
     assert not (tmp_path / "out.jsonl").exists()

@@ -23,13 +23,13 @@ def _column(name: str, help: str) -> Any:
 def _check_predict(parameters: Mapping[str, Any]) -> None:
     from acclimate.data.as_files import HubChoice, is_hub_id, source_of
     from acclimate.shipping.texts import STDIN, checkpoint_in
-    from acclimate.shipping.writers import EXPLAINED, check_out, check_path
+    from acclimate.shipping.writers import check_explanations, check_out
     from acclimate.text.untrusted import check_file
 
     checkpoint_in(parameters["model"], parameters["contestant"])
     check_out(parameters["out"], parameters["file"], parameters["keep"] or ())
     if parameters["explain"] is not None:
-        check_path(parameters["explain"], parameters["file"], EXPLAINED, name="explain")
+        check_explanations(parameters["explain"], parameters["file"], parameters["out"])
     # the hub is asked once, by the verb, before it loads torch
     if (
         parameters["file"] != STDIN

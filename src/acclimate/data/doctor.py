@@ -1,9 +1,8 @@
 """`acclimate doctor`: what is wrong with labelled files, corpora and model, and what they can show, before training.
 
 It takes values and opens no file: labelled rows, raw text as documents, which it reads once, and an opened model. It
-counts labels of the test set, and
-compares them with labels of the same text elsewhere; it neither shows them nor keeps them beside their texts. It
-predicts nothing, so it scores nothing.
+counts labels of the test set, and compares them with labels of the same text elsewhere; it neither shows them nor keeps
+them beside their texts. It predicts nothing, so it scores nothing.
 """
 
 from __future__ import annotations

@@ -24,8 +24,8 @@ from acclimate.tasks.prepared import Prepared
 CALIBRATED = ("sequence", "multilabel")  # kinds of tasks
 ABOUT = "race.json"  # beside each model that a race hands over
 FIELD = "calibration"  # of it
-KEPT = "calibration.json"  # in the directory of a job
-MOST_ROWS = 500  # of dev and of test, so that a race does not exceed its budget for this
+KEPT = "calibration-{}.json"  # in the directory of a job, by the split that measured
+MOST_ROWS = 1_000  # of dev and of test, so that a race does not exceed its budget for this
 
 
 class _Model(NamedTuple):
@@ -51,7 +51,7 @@ def calibrate(directory: Path, task: Prepared, gold: Sequence[Label], job: Path)
     """
     if task.kind not in CALIBRATED:
         return {}
-    model, path = _model_in(directory, task), job / KEPT
+    model, path = _model_in(directory, task), job / KEPT.format("test" if gold else "dev")
     if not path.exists():
         splits: dict[Split, Sequence[Label]] = {"dev": [example.label for example in task.examples("dev")]}
         splits |= {"test": gold} if gold else {}
@@ -61,7 +61,7 @@ def calibrate(directory: Path, task: Prepared, gold: Sequence[Label], job: Path)
             read[split] = model.outputs(split, rows), targets_of([labels[row] for row in rows], model.labels)
         chosen = calibration_of(read["dev"], read.get("test"), several=task.kind == "multilabel")
         files.write_record(path, to_plain(chosen))
-    about = files.read_record(path, way_out=f"Remove {path}; the same command calibrates the model again")
+    about = files.read_record(path, way_out=f"Remove {path}, and give the same command again")
     model.divide(from_plain(Calibration, about).temperature)
     return {FIELD: about}
 
@@ -118,6 +118,7 @@ def _classifier_in(directory: Path, task: Prepared) -> _Model:
         return outputs_of_rows(model, every_row.take(rows), labels)
 
     def divide(temperature: float) -> None:
+        model.to("cpu")  # whose division differs from that of a GPU in the last bit
         divide_outputs(model, temperature)
         with quiet():
             save_weights(model, directory)

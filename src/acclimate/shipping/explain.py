@@ -47,12 +47,13 @@ from acclimate.shipping.predict import (
     predict_file,
 )
 from acclimate.shipping.texts import Text
-from acclimate.shipping.writers import EXPLAINED, Predicted, check_path
+from acclimate.shipping.writers import Predicted, check_explanations
 from acclimate.tasks.rows import SPANS, encode_rows
 from acclimate.tasks.task import Kind
 from acclimate.training.pieces import pad, together
 
 STEPS = 32
+MOST_TOKENS = 4_096  # of the path at once; with the two ends they are in memory together
 MOST = 200  # texts that are explained: each takes STEPS forward and backward passes
 KINDS = ("sequence", "multilabel", "score")
 COSINE = "(cosine of the two texts)"
@@ -98,14 +99,14 @@ def check_explained(kind: Kind, predictor: AnyPredictor) -> None:
     what = option("explain")
     if kind not in KINDS:
         what_of = {"tokens": "tags of words", "span": "answers"}[kind]
-        raise ValueError(f"{what} is for labels of whole texts and for numbers, and not for {what_of}. Leave it out")
+        raise ValueError(f"{what} supports labels of whole texts and numbers, not {what_of}. Remove it")
     if isinstance(predictor, CombinedPredictor):
         raise ValueError(
-            f"{what} is not for TF-IDF + encoder, whose states do not belong to words. Leave it out, or explain "
+            f"{what} does not support TF-IDF + encoder, whose states do not belong to words. Remove it, or explain "
             f"another contestant with {option('contestant')}"
         )
     if isinstance(predictor, Predictor) and not predictor.tokenizer.is_fast:
-        raise ValueError(f"{what} needs a fast tokenizer (tokenizer.json), which says where words are. Leave it out")
+        raise ValueError(f"{what} needs a fast tokenizer (tokenizer.json), which says where words are. Remove it")
 
 
 def explain(
@@ -129,13 +130,18 @@ def _code(prediction: Prediction, labels: Sequence[str]) -> int:
 
 
 def _terms(model: TfidfModel, example: Example, prediction: Prediction) -> Explanation:
-    features, linear, code = model.features, model.linear, _code(prediction, model.labels)
-    weights_CF, bias_C = linear.weights_CF, linear.bias_C
+    features, weights_CF, bias_C = model.features, model.linear.weights_CF, model.linear.bias_C
+    # a label that all training rows have, or none, depends on no word
+    learned_C = np.isfinite(bias_C)
+    if not learned_C.any():
+        return Explanation(model.labels[_code(prediction, model.labels)], (), 0.0, 0.0, 0.0)
+    learned = [label for label, has in zip(model.labels, learned_C, strict=True) if has] if model.labels else []
+    code = model.labels.index(learned[_code(prediction, learned)]) if learned else 0
     weights_F, bias = weights_CF[code], float(bias_C[code])
-    if model.kind == "sequence":
-        others = np.arange(len(weights_CF)) != code
-        weights_F = weights_F - weights_CF[others].mean(axis=0)
-        bias -= float(bias_C[others & np.isfinite(bias_C)].mean())
+    others_C = learned_C & (np.arange(len(weights_CF)) != code)
+    if model.kind == "sequence" and others_C.any():
+        weights_F = weights_F - weights_CF[others_C].mean(axis=0)
+        bias -= float(bias_C[others_C].mean())
     words = []
     if features.terms:
         text = f"{example.text} {example.pair}" if example.pair else example.text
@@ -167,13 +173,10 @@ def _integrated(predictor: Predictor, example: Example, prediction: Prediction, 
     )
     assert encoded["input_ids"][0] == row.ids.tolist(), "the places of words are of other tokens"
     parts = encoded.sequence_ids(0)
-    weights_S, points_S = _quadrature()
-    rows = row.take(np.zeros(len(points_S), np.int64))
-    piece = pad(rows, together(rows.lengths), model.device)
     blanks = (tokenizer.mask_token_id, tokenizer.unk_token_id, tokenizer.pad_token_id)
     blank = next(token for token in blanks if token is not None)
     in_texts_T = torch.tensor([part is not None for part in parts], device=model.device)
-    piece["input_ids"][-2, in_texts_T] = blank  # the row of x'
+    points_S = torch.zeros(0)
     path: list[Tensor] = []
 
     def interpolate(_: nn.Module, __: Any, x_STD: Tensor) -> Tensor:
@@ -185,15 +188,20 @@ def _integrated(predictor: Predictor, example: Example, prediction: Prediction, 
 
     model.train(False)
     hook = model.get_input_embeddings().register_forward_hook(interpolate)
+    contribution_T = np.zeros(length)
     try:
-        with torch.enable_grad():
-            output_S = _log_odds(outputs_of(model, piece), code, predictor.kind)
-            [gradient_STD] = torch.autograd.grad(output_S.sum(), [path[0]])
+        for weights_S, points_S in _quadrature(most=max(1, MOST_TOKENS // length)):
+            rows = row.take(np.zeros(len(points_S), np.int64))
+            piece = pad(rows, together(rows.lengths), model.device)
+            piece["input_ids"][-2, in_texts_T] = blank  # the row of x'
+            with torch.enable_grad():
+                output_S = _log_odds(outputs_of(model, piece), code, predictor.kind)
+                [gradient_STD] = torch.autograd.grad(output_S.sum(), [path[0]])
+            integral_TD = torch.einsum("s,std->td", weights_S.to(gradient_STD), gradient_STD)
+            contribution_T += (path[1] * integral_TD).sum(-1).double().cpu().numpy()
     finally:
         hook.remove()
     baseline, output = output_S.detach()[-2:].tolist()
-    integral_TD = torch.einsum("s,std->td", weights_S.to(gradient_STD), gradient_STD)
-    contribution_T = (path[1] * integral_TD).sum(-1).double().cpu().numpy()
     words: dict[tuple[int, int], Word] = {}
     texts = (example.text, example.pair or "")
     pieces = zip(parts, encoded.word_ids(0), encoded["offset_mapping"][0], contribution_T.tolist(), strict=True)
@@ -208,10 +216,15 @@ def _integrated(predictor: Predictor, example: Example, prediction: Prediction, 
     return Explanation(label, tuple(words.values()), output, baseline, error)
 
 
-def _quadrature() -> tuple[Tensor, Tensor]:
-    """(S,) weights and points in [0, 1] of Gauss and Legendre; the ends 0 and 1, of weight 0, are the last two."""
+def _quadrature(most: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield (S,) weights and points in [0, 1] of Gauss and Legendre, at most so many points at once.
+
+    The ends 0 and 1, of weight 0, are the last two each time.
+    """
     points, weights = np.polynomial.legendre.leggauss(STEPS)
-    return torch.tensor([*(weights / 2), 0.0, 0.0]), torch.tensor([*((points + 1) / 2), 0.0, 1.0])
+    for begin in range(0, STEPS, most):
+        at = slice(begin, begin + most)
+        yield torch.tensor([*(weights[at] / 2), 0.0, 0.0]), torch.tensor([*((points[at] + 1) / 2), 0.0, 1.0])
 
 
 def _log_odds(output_SC: Tensor, code: int, kind: Kind) -> Tensor:
@@ -236,7 +249,7 @@ def predict_and_explain(
 
     Raises ValueError, before anything is predicted, as `check_explained` does and for another ending than EXPLAINED.
     """
-    check_path(why, file, EXPLAINED, name="explain")
+    check_explanations(why, file, out)
     own_columns = bool(options.get("text") or options.get("pair"))
     predictor = load_predictor(model, contestant=contestant, own_columns=own_columns, watch=watch)
     check_explained(predictor.kind, predictor)
@@ -278,7 +291,7 @@ def write_explanations(
         {"row": text.number, "id": text.example.id, "predicted": prediction.label} | asdict(one)
         for text, prediction, one in entries
     ]
-    files.write_text(path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
+    files.write_text(path, "".join(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n" for line in lines))
 
 
 def _stretches(example: Example, why: Explanation) -> list[list[tuple[str, float, float]]]:

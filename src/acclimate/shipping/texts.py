@@ -107,7 +107,7 @@ class Asking:
             return ""
         if self.kind in CALIBRATED:
             return "Probabilities: not calibrated"
-        return "Probabilities: not calibrated, which is for one label and for several labels a text"
+        return "Probabilities: not calibrated. Calibration supports only labels of whole texts"
 
     def roles(self) -> dict[str, str]:
         """Return role -> column, with the usual names where none was recorded."""
@@ -305,7 +305,7 @@ def _ending_of(source: Source, asking: Asking) -> str:
     plain = (
         "conll for one word per line, txt for one sentence per line"
         if asking.kind == "tokens"
-        else "txt for a text a line"
+        else "txt for one text per line"
     )
     raise ValueError(
         f"standard input begins with {shown(line)}, which is neither JSON nor a header with the column "

@@ -114,6 +114,13 @@ def check_path(out: str | Path, source: str | Path, endings: Sequence[str], *, n
         raise ValueError(f"{option(name, named(path))} is the input file. Name another file")
 
 
+def check_explanations(path: str | Path, source: str | Path, out: str | Path) -> None:
+    """Raises ValueError as `check_path` does, and for the file of the predictions."""
+    check_path(path, source, EXPLAINED, name="explain")
+    if Path(path).resolve() == Path(out).resolve():
+        raise ValueError(f"{option('explain', named(Path(path)))} is the file of --out too. Name another file")
+
+
 def check_columns(out: str | Path, kind: Kind, labels: Sequence[str], keep: Sequence[str]) -> None:
     """Raises ValueError for a kept column with the name of a label's probability, and for CoNLL without tags."""
     if Path(out).suffix == TAGGED and kind != "tokens":

@@ -50,7 +50,7 @@ class Calibration:
 
     rows         number of dev rows that the temperature was fitted on
     split        on which the error was measured: "test", or "dev", each fifth with the temperature of the others
-    predictions  n there
+    measured     number of rows there, and predictions n there
     before, after  ECE with T = 1 and with the temperature
     chance       mean ECE of probabilities that are right, for as many predictions
     """
@@ -58,6 +58,7 @@ class Calibration:
     temperature: float
     rows: int
     split: Literal["dev", "test"]
+    measured: int
     predictions: int
     before: float
     after: float
@@ -67,7 +68,7 @@ class Calibration:
 
     @property
     def sentence(self) -> str:
-        where = "test" if self.split == "test" else "dev, cross-fitted"
+        where = f"{self.measured:,} {self.split} rows{', cross-fitted' * (self.split == 'dev')}"
         return (
             f"calibrated on {self.rows:,} dev rows (temperature {self.temperature:.2f}). Expected calibration error on "
             f"{where}: {points(self.after)} points, {points(self.before)} before, {points(self.chance)} by chance alone"
@@ -122,13 +123,17 @@ def confidences(outputs_RC: np.ndarray, has_RC: np.ndarray, *, several: bool) ->
 
 def reliability(confidence_n: np.ndarray, right_n: np.ndarray) -> tuple[Bin, ...]:
     """Return the bins that have predictions, by rising probability: bin m holds those in ((m - 1) / BINS, m / BINS]."""
-    bin_n = np.clip(np.ceil(confidence_n * BINS) - 1, 0, BINS - 1)
+    bin_n = _bin_numbers(confidence_n)
     members = [bin_n == number for number in range(BINS)]
     return tuple(
         Bin(int(member_n.sum()), float(confidence_n[member_n].mean()), float(right_n[member_n].mean()))
         for member_n in members
         if member_n.any()
     )
+
+
+def _bin_numbers(confidence_n: np.ndarray) -> np.ndarray:
+    return np.clip(np.ceil(confidence_n * BINS) - 1, 0, BINS - 1).astype(np.int64)
 
 
 def calibration_error(bins: Sequence[Bin]) -> float:
@@ -161,12 +166,16 @@ def calibration_of(
     confidence_n, right_n = confidences(scaled_RC, has_RC, several=several)
     after = reliability(confidence_n, right_n)
     random = np.random.default_rng(0)
-    drawn = (random.random(len(confidence_n)) < confidence_n for _ in range(DRAWS))
-    chance = float(np.mean([calibration_error(reliability(confidence_n, right_n)) for right_n in drawn]))
+    bin_n = _bin_numbers(confidence_n)
+    gaps_B = [
+        np.bincount(bin_n, (random.random(len(confidence_n)) < confidence_n) - confidence_n, BINS) for _ in range(DRAWS)
+    ]
+    chance = float(np.abs(gaps_B).sum(axis=1).mean() / len(confidence_n))
     return Calibration(
         temperature,
         rows=len(dev[0]),
         split="dev" if test is None else "test",
+        measured=len(outputs_RC),
         predictions=len(confidence_n),
         before=calibration_error(before),
         after=calibration_error(after),

@@ -43,11 +43,15 @@ def submissions(outcome: Outcome) -> dict[str, dict[str, Any]]:
     """Return path below the directory of the study -> document. Baselines are left out, and scores on dev."""
     documents: dict[str, dict[str, Any]] = {}
     types = {dataset.name: dataset.type for dataset in blurb.DATASETS}
+    folders: dict[str, str] = {}  # of each model; names that give the same folder are numbered
     for result in outcome.results if outcome.split == "test" else ():
         if result.row in (CONSTANT, NO_ENCODER):
             continue
+        if result.row not in folders:
+            folder = folder_of(result.row)
+            folders[result.row] = f"{folder}-{len(folders) + 1}" if folder in folders.values() else folder
         for score in result.scores:
-            path = f"{FOLDER}/{folder_of(result.row)}/seed-{score.seed}/{result.column}.json"
+            path = f"{FOLDER}/{folders[result.row]}/seed-{score.seed}/{result.column}.json"
             documents[path] = {
                 "dataset_name": result.column,
                 "model_name": result.row,

@@ -357,13 +357,13 @@ def _materials(recipe: DgaStudyRecipe, inputs: Inputs) -> Materials:
     if inputs.raw.domain is None:
         raise ValueError("the study 'dga' adapts on raw text of the domain. Add --corpus with a file or folder of it")
     labelled = read_task(inputs.task, inputs.data)
-    labelled = fewer(with_dev_rows(labelled) if recipe.all_rows else labelled, recipe.rows, recipe.rows_seed)
+    labelled = fewer(labelled, recipe.rows, recipe.rows_seed)
     _check(recipe, labelled, inputs.model)
     pairs = len(recipe.names) + (len(recipe.names) - 1 if MLM in recipe.names else 0)
     model = open_model(inputs.model)
     planned: dict[str, Any] = {"seeds": recipe.seeds, "comparisons": pairs}
     examination = examine(labelled, inputs.raw.texts(), model=model, **planned, watch=inputs.watch)
-    return gather(inputs, labelled, examination)
+    return gather(inputs, with_dev_rows(labelled) if recipe.all_rows else labelled, examination)
 
 
 def _unread(name: str, recipe: Any) -> dict[str, Any]:

@@ -182,13 +182,14 @@ def _materials(recipe: TapterStudyRecipe, inputs: Inputs) -> tuple[Materials, Ma
     if before and inputs.data is None and not before.train.is_file():
         raise ValueError(f"first = {recipe.first!r}: there is no such file; to name a dataset give --data DIR")
     if inputs.data is not None and all(source.train.is_file() for source in (labelled, before) if source):
-        raise ValueError(f"--data {inputs.data}: names the folder of a dataset, but files are given. Leave it out")
+        raise ValueError(f"--data {inputs.data}: names the folder of a dataset, but files are given. Remove it")
     target = read_dataset(labelled, inputs.data)
-    target = fewer(with_dev_rows(target) if recipe.all_rows else target, recipe.rows, recipe.rows_seed)
+    target = fewer(target, recipe.rows, recipe.rows_seed)
     first = None
     if before:
         first = read_dataset(before, inputs.data)
-        first = fewer(with_dev_rows(first) if recipe.all_rows else first, recipe.first_rows, recipe.rows_seed)
+        first = fewer(first, recipe.first_rows, recipe.rows_seed)
+        first = with_dev_rows(first) if recipe.all_rows else first
         _check_first(first, target)
         if recipe.first_stage.choose == "last":  # then its dev set decides nothing
             first = replace(first, splits={**first.splits, "dev": first.splits["dev"][:GLANCED]})
@@ -197,7 +198,7 @@ def _materials(recipe: TapterStudyRecipe, inputs: Inputs) -> tuple[Materials, Ma
     model = open_model(inputs.model)
     planned: dict[str, Any] = {"seeds": recipe.seeds, "comparisons": pairs}
     examination = examine(target, inputs.raw.texts(), model=model, **planned, watch=watch)
-    materials = gather(inputs, target, examination)
+    materials = gather(inputs, with_dev_rows(target) if recipe.all_rows else target, examination)
     heldout = corpus_of_split(materials.task, "dev", out / "corpora", watch)
     domain = materials.heldout
     notes = [*materials.notes]
