@@ -118,7 +118,7 @@ def _classifier_in(directory: Path, task: Prepared) -> _Model:
         return outputs_of_rows(model, every_row.take(rows), labels)
 
     def divide(temperature: float) -> None:
-        model.to("cpu")  # whose division differs from that of a GPU in the last bit
+        model.cpu()  # whose division differs from that of a GPU in the last bit
         divide_outputs(model, temperature)
         with quiet():
             save_weights(model, directory)

@@ -133,7 +133,7 @@ def reliability(confidence_n: np.ndarray, right_n: np.ndarray) -> tuple[Bin, ...
 
 
 def _bin_numbers(confidence_n: np.ndarray) -> np.ndarray:
-    return np.clip(np.ceil(confidence_n * BINS) - 1, 0, BINS - 1).astype(np.int64)
+    return np.asarray(np.clip(np.ceil(confidence_n * BINS) - 1, 0, BINS - 1), np.int64)
 
 
 def calibration_error(bins: Sequence[Bin]) -> float:
