@@ -33,8 +33,8 @@ WAYS = ("as it is", "temperature", "without the prior", "isotonic")
 METHOD = """Each temperature and each isotonic regression is fitted on dev, and measured on test. ECE: expected
 calibration error in 15 bins of equal width, in points. Brier: mean squared difference between the probability and 0 or
 1, times 100. Chance: mean ECE of probabilities that are right, for as many rows. Isotonic regression maps the
-probability of the predicted label, or of each of several labels, to the frequency with which it is right; it has no
-place in a classification head. "Without the prior": the temperature with the least log loss alone."""
+probability of a label to the frequency with which it is right. It has no place in a classification head. "Without the
+prior": the temperature with the least log loss alone."""
 
 
 def tuned(model: str, task: Prepared, seed: int, work: Path) -> dict[str, np.ndarray]:

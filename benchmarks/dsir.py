@@ -34,8 +34,8 @@ from acclimate.text.corpus import Corpus, write_corpus
 INTRODUCTION = """\
 The random way shows the share of the domain that chance brings. Random and DSIR are one sample per line, so a
 difference of a few percent may be chance. DSIR's smoothing, and its weights as of chunks of equal length, were chosen
-on ChemProt and SciERC, which are not in the table. A document of the domain is no proof that training on it helps: that
-is a question for `acclimate study tlm vary=retrieval`.
+on ChemProt and SciERC, which are not in the table. A document of the domain does not prove that training on it helps.
+`acclimate study tlm vary=retrieval` tests that.
 """
 WAYS = ("random", "bm25", "dsir")
 NAMES = {"random": "random", "bm25": "BM25", "dsir": "DSIR"}

@@ -146,7 +146,7 @@ TLM = (
 )
 TLM_LONGER = TLM.replace("tlm.plan.steps=600", "tlm.plan.steps=1500").replace("tlm.plan.batch=32", "tlm.plan.batch=64")
 TLM_NOTE = (
-    "Micro-F1 on the 2,427 dev rows of ChemProt with 13 classes. TLM has 2 layers of 128 in the place of 12 of 768; a first stage sees "
+    "Micro-F1 on the 2,427 dev rows of ChemProt with 13 classes. TLM has 2 layers of 128, where the paper has 12 of 768; a first stage sees "
     "1.2 million tokens, the paper's small scale some thousand times as many. rho_1 is 3 and rho_2 20 where they are not varied, as "
     "ChemProt's 1,000 would leave no batch of the task among 600; K is 5, as the general text has 130,000 documents."
 )
@@ -404,7 +404,7 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
                 "python benchmarks/claims/importance.py OUT",
             ),
             "larger encoders: the embedded one has 36 heads, RoBERTa-base 144",
-            "News in the place of Phone, electronics in that of Camera. The interval is a jackknife over domains.",
+            "News replaces Phone, and electronics replaces Camera. The interval is a jackknife over domains.",
         ),
     ),
     "TLM: Yao et al. (2022)": (
@@ -851,7 +851,7 @@ def judge(claim: Claim, stored: Mapping[str, Mapping[str, Any]]) -> Judgement:
     figures = [(test, measured) for test in tests if (measured := figure(test, stored))]
     recorded = [stored[test.outcome].get("losses", {}) for test in tests]
     unknown = [need for need in claim.needs if any(need not in losses for losses in recorded)]
-    agree = [_agrees(*each) for each in figures]
+    agree = [_agrees(*figure) for figure in figures]
     if all(agree) and not unknown:
         test, measured = figures[0]
         amount, small = _amount(measured.difference, test), test.size and measured.high < test.least
@@ -988,12 +988,13 @@ def details(paper: str, claims: tuple[Claim, ...]) -> str:
             f"* In the paper ({claim.where}): {claim.paper}.",
         ]
         remarks = dict.fromkeys(
-            sentence for sentence in (claim.note, *(each["remark"] for each in stored.values())) if sentence
+            sentence for sentence in (claim.note, *(outcome["remark"] for outcome in stored.values())) if sentence
         )
         if remarks:
             lines.append(f"* Our run: {' '.join(remarks)}")
         lines += [
-            f"* Cost of {name}: {each['processor_seconds']:,.0f} s, {each['date']}." for name, each in stored.items()
+            f"* Cost of {name}: {outcome['processor_seconds']:,.0f} s, {outcome['date']}."
+            for name, outcome in stored.items()
         ]
         lines += [f"* Beyond two cores: {test.figure}. It takes {test.beyond}." for test in claim.tests if test.beyond]
         lines += [f"* To settle it: {claim.settle}.", "", "```sh", *claim.commands, "```", ""]

@@ -101,9 +101,9 @@ def arguments(*, named: bool = True) -> argparse.Namespace:
     parser.add_argument("--remark", default="")
     for name, values in (("adapted", ("BEFORE", "AFTER")), ("pretrained", ("LOSS", "FREQUENCIES"))):
         parser.add_argument(f"--{name}", nargs=2, type=float, metavar=values)
-    given = parser.parse_args()
-    given.losses = {name: pair for name in ("adapted", "pretrained") if (pair := getattr(given, name))}
-    return given
+    options = parser.parse_args()
+    options.losses = {name: pair for name in ("adapted", "pretrained") if (pair := getattr(options, name))}
+    return options
 
 
 def commit() -> str:

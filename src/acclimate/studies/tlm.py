@@ -1,6 +1,6 @@
 """The studies of TLM's paper (Yao et al., 2022, section 4.3): one thing varied, all else and the seeds the same.
 
-    vary=retrieval  BM25, and as many documents at random or by DSIR, drawn anew for each first stage; from a second
+    vary=retrieval  BM25, and as many documents at random or by DSIR, a new draw for each first stage; from a second
                     general corpus too, where there is one (Table 3)
     vary=k          documents for each query, and no documents (Table 4)
     vary=rho_1      external batches for each internal one, and external data only (Table 5)
