@@ -13,8 +13,8 @@ from acclimate.core.door import option
 from acclimate.core.types import Split
 from acclimate.data.examination import SHOWN, Finding, PartnerKind, Partners
 from acclimate.data.leaks import text_and_pair
-from acclimate.reading.bonds import template_keys, text_keys
 from acclimate.reading.labelled import Labelled
+from acclimate.reading.splitting import template_keys, text_keys
 from acclimate.reports.page import amount, beginning, share
 from acclimate.text.overlap.words import normalised_words
 

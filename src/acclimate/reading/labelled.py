@@ -31,7 +31,6 @@ from acclimate.core.door import is_python, option
 from acclimate.core.figures import listed
 from acclimate.core.names import meant, shown
 from acclimate.core.types import SPLITS, Example, Label, Rejected, Split
-from acclimate.reading.bonds import BONDS, grouped
 from acclimate.reading.formats.squad import IMPOSSIBLE, join_questions, question_rows, table_questions
 from acclimate.reading.label_forms import named_labels
 from acclimate.reading.labels import (
@@ -50,7 +49,7 @@ from acclimate.reading.labels import (
 from acclimate.reading.mentions import mention_rows
 from acclimate.reading.source import QUESTION_COLUMNS, WORKBOOK, Source, open_source
 from acclimate.reading.spans import has_spans, span_rows
-from acclimate.reading.splitting import split_off
+from acclimate.reading.splitting import BONDS, grouped, split_off
 from acclimate.reading.tables import ColumnError, Columns, FileRead, Row, check_accepted, read_rows, table_rows
 from acclimate.reading.tagged import (
     Fields,
