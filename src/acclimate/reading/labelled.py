@@ -32,13 +32,13 @@ from acclimate.core.figures import listed
 from acclimate.core.names import meant, shown
 from acclimate.core.types import SPLITS, Example, Label, Rejected, Split
 from acclimate.reading.formats.squad import IMPOSSIBLE, join_questions, question_rows, table_questions
-from acclimate.reading.label_forms import named_labels
 from acclimate.reading.labels import (
     Stated,
     check_seen,
     check_separator,
     check_train,
     label_from,
+    named_labels,
     notes_on_names,
     notes_on_numbers,
     notes_on_singles,

@@ -25,7 +25,7 @@ from typing import Any
 from acclimate.core.door import option
 from acclimate.core.names import shown
 from acclimate.core.types import Label, Rejected, Split
-from acclimate.reading.label_forms import list_in
+from acclimate.reading.labels import list_in
 from acclimate.reading.source import DOCUMENT, TAG_LINES, Source
 from acclimate.reading.tables import Columns, Row, class_name, named_roles, table_rows
 from acclimate.tasks.metrics import metric_for

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from acclimate.reading.label_forms import list_in
 from acclimate.reading.labelled import LabelledFiles, read_files
+from acclimate.reading.labels import list_in
 
 WORDS = ("cell", "goal", "price", "river", "team", "market", "gene")
 
