@@ -46,9 +46,8 @@ from acclimate.reading.labels import (
     respelt,
     task_kind,
 )
-from acclimate.reading.mentions import mention_rows
+from acclimate.reading.mentions import has_spans, mention_rows, span_rows
 from acclimate.reading.source import QUESTION_COLUMNS, WORKBOOK, Source, open_source
-from acclimate.reading.spans import has_spans, span_rows
 from acclimate.reading.splitting import BONDS, grouped, split_off
 from acclimate.reading.tables import ColumnError, Columns, FileRead, Row, check_accepted, read_rows, table_rows
 from acclimate.reading.tagged import (

@@ -31,8 +31,9 @@ from acclimate.core.door import is_python, option
 from acclimate.core.names import nearest, shown
 from acclimate.core.types import Label, Rejected, Split
 from acclimate.reading.source import Source
-from acclimate.reading.tables import Columns, Row, class_name
+from acclimate.reading.tables import Columns, Row
 from acclimate.tasks.task import Kind, classes_in
+from acclimate.text.untrusted import unsound
 
 MANY_NUMBERS = 20  # a column with more distinct numbers, some with decimals, hardly holds classes
 MANY_NAMES = 50  # more distinct numbers, if more than a tenth of the rows, are likely to be meant as amounts
@@ -482,6 +483,24 @@ def _may_be_several(counts: Counter[str]) -> str:
 
 def _may_be_amounts(names: Collection[str], rows: int) -> bool:
     return len(names) > MANY_NAMES and 10 * len(names) > rows and all(_number(name) is not None for name in names)
+
+
+def class_name(value: Any, column: str) -> tuple[str | None, str]:
+    """Return (class, "") for a label's value, or (None, the reason why it is not a class).
+
+    Whole numbers and booleans get their Python spelling. 1.0 becomes 1, because tables with gaps store integers so.
+    """
+    if isinstance(value, str) and value.strip():
+        if reason := unsound(value):
+            return None, f"the label (column {column!r}) {reason}; correct it or remove the row"
+        return value, ""
+    if value is None or isinstance(value, str) or (isinstance(value, float) and math.isnan(value)):
+        return None, f"the label (column {column!r}) is empty: {shown(value)}; fill it in or remove the row"
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value)), ""
+    if isinstance(value, int):
+        return str(value), ""
+    return None, f"the label (column {column!r}) is {shown(value)}; make it a string"
 
 
 def _score(value: Any, column: str) -> tuple[float | None, str]:

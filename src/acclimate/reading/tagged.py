@@ -25,9 +25,9 @@ from typing import Any
 from acclimate.core.door import option
 from acclimate.core.names import shown
 from acclimate.core.types import Label, Rejected, Split
-from acclimate.reading.labels import list_in
+from acclimate.reading.labels import class_name, list_in
 from acclimate.reading.source import DOCUMENT, TAG_LINES, Source
-from acclimate.reading.tables import Columns, Row, class_name, named_roles, table_rows
+from acclimate.reading.tables import Columns, Row, named_roles, table_rows
 from acclimate.tasks.metrics import metric_for
 from acclimate.tasks.tags import (
     LISTED,
