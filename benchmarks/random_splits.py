@@ -17,8 +17,7 @@ from statistics import mean
 from page import head, spread, table, tell, write
 
 from acclimate.core.types import Example
-from acclimate.data.leaks import Sealed, found_in_rows
-from acclimate.data.partners import find_partners
+from acclimate.data.leaks import Sealed, find_partners, found_in_rows
 from acclimate.methods.baselines import FITS, TfidfRecipe, features_of
 from acclimate.reading.labelled import Labelled
 from acclimate.reading.published import published

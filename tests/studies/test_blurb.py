@@ -16,7 +16,7 @@ import torch
 import toys
 from acclimate.core import settings
 from acclimate.core.types import Example
-from acclimate.data.inputs import Inputs
+from acclimate.data.gather import Inputs
 from acclimate.jobs.job import with_needs
 from acclimate.methods import finetune
 from acclimate.races import work

@@ -14,7 +14,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 import toys
 from acclimate.core import settings
 from acclimate.core.types import Cost
-from acclimate.data.inputs import Inputs, Raw
+from acclimate.data.gather import Inputs, Raw
 from acclimate.jobs.run import do_all
 from acclimate.methods import METHODS
 from acclimate.races.compare import MAIN

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from acclimate.core import settings
-from acclimate.data.inputs import Inputs
+from acclimate.data.gather import Inputs
 from acclimate.methods import METHODS, finetune, mlm, tapter
 from acclimate.reading.datasets import blurb
 from acclimate.studies import STUDIES

@@ -12,7 +12,7 @@ import pytest
 import toys
 from acclimate.core import files, settings
 from acclimate.core.figures import si
-from acclimate.data.inputs import Inputs
+from acclimate.data.gather import Inputs
 from acclimate.jobs.job import with_needs
 from acclimate.methods import finetune
 from acclimate.races.contestants import enter

@@ -205,7 +205,7 @@ def _arguments(function: Callable[..., None], parameters: Mapping[str, Any]) -> 
     if "labelled" in names:
         arguments["labelled"] = labelled_files_of(parameters)
     if "raw" in names:
-        from acclimate.data.inputs import Raw
+        from acclimate.data.gather import Raw
 
         arguments["raw"] = Raw(parameters["corpus"], parameters["general"], parameters["separated"])
     return arguments

@@ -23,7 +23,7 @@ from typing import Annotated, ClassVar, Literal
 
 from acclimate.core.settings import Count, Range, check_ranges
 from acclimate.core.types import SPLITS
-from acclimate.data.inputs import Inputs
+from acclimate.data.gather import Inputs
 from acclimate.data.materials import Materials
 from acclimate.jobs.job import Job
 from acclimate.methods import baselines

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from acclimate.core.settings import Count, check_ranges
-from acclimate.data.inputs import Inputs
+from acclimate.data.gather import Inputs
 from acclimate.data.materials import Materials
 from acclimate.methods.recipes import finetune
 from acclimate.methods.recipes.finetune import FinetuneRecipe

@@ -12,7 +12,7 @@ from typing import Annotated, Protocol, TypeVar
 from acclimate.core import ranks, settings
 from acclimate.core.settings import Range
 from acclimate.core.types import Example, Split
-from acclimate.data.inputs import Inputs, read_dataset
+from acclimate.data.gather import Inputs, read_dataset
 from acclimate.data.leaks import Sealed, found_in_rows
 from acclimate.methods.recipes.finetune import PAPERS, FinetuneRecipe, without_idle_settings
 from acclimate.races.compare import Mean

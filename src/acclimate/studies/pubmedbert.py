@@ -37,7 +37,7 @@ from acclimate.core import files, ranks, settings
 from acclimate.core.settings import Count, Positive, check_no_more, check_ranges
 from acclimate.core.types import Watch
 from acclimate.data.corpus_scan import leave_out
-from acclimate.data.inputs import Inputs
+from acclimate.data.gather import Inputs
 from acclimate.data.leaks import SEALED, Sealed
 from acclimate.data.materials import Materials, corpus_at
 from acclimate.jobs.job import Job, Result, Work

@@ -30,7 +30,7 @@ from acclimate.core.figures import listed, points
 from acclimate.core.settings import Count, check_ranges
 from acclimate.core.steps import finetuning_steps
 from acclimate.core.types import SPLITS, Example, Progress, Split, counted
-from acclimate.data.inputs import Inputs
+from acclimate.data.gather import Inputs
 from acclimate.data.leaks import Sealed, leak_kind, text_and_pair
 from acclimate.data.materials import Materials
 from acclimate.jobs.job import Job

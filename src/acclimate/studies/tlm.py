@@ -35,11 +35,8 @@ from acclimate.core.figures import si
 from acclimate.core.settings import RECIPES, Count, Positive, Range, check_no_more, check_ranges
 from acclimate.core.types import Split, Watch
 from acclimate.data import retrieve
-from acclimate.data.doctor import examine
-from acclimate.data.gather import gather
-from acclimate.data.inputs import Inputs
+from acclimate.data.gather import Inputs, gather
 from acclimate.data.materials import Materials, corpus_at
-from acclimate.data.model import open_model
 from acclimate.jobs.job import Job, Result, Work, is_done
 from acclimate.methods import tlm
 from acclimate.methods.recipes.finetune import FinetuneRecipe
@@ -428,10 +425,7 @@ def _materials(recipe: TlmStudyRecipe, varied: Sequence[TlmVariant], race: RaceR
     if inputs.raw.general is None and any(tlm_recipe.reads_corpus for tlm_recipe in joint):
         raise ValueError("TLM retrieves from general text. Add --general")
     on_test = len(varied) - 1 if _split(recipe) == "test" else 0
-    labelled, model = inputs.labelled(), open_model(inputs.model)
-    planned: dict[str, Any] = {"seeds": race.seeds, "comparisons": on_test}
-    examination = examine(labelled, inputs.raw.texts(), model=model, **planned, watch=inputs.watch)
-    materials = gather(inputs, labelled, examination)
+    materials = gather(inputs, inputs.labelled(), seeds=race.seeds, comparisons=on_test)
     if joint and (why := unsuited(materials.task.kind, None)):
         raise ValueError(f"TLM {why}. Use another method for this task")
     return materials
