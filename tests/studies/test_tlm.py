@@ -25,7 +25,7 @@ from acclimate.races.run import run
 from acclimate.races.tables import write
 from acclimate.reading.datasets import tlm as datasets
 from acclimate.studies import write_tables
-from acclimate.studies.datasets import means_over_tasks
+from acclimate.studies.inputs import means_over_tasks
 from acclimate.studies.tlm import (
     AVERAGE,
     FIGURE_1,

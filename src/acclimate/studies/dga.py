@@ -54,7 +54,7 @@ from acclimate.reading.labelled import Labelled, LabelledFiles, fewer
 from acclimate.reading.published import read_task
 from acclimate.reports.page import amount
 from acclimate.reports.table import UNTOUCHED
-from acclimate.studies.datasets import check_all_rows, check_distinct, inputs_by_task, means_over_tasks, with_dev_rows
+from acclimate.studies.inputs import check_all_rows, check_distinct, inputs_by_task, means_over_tasks, with_dev_rows
 from acclimate.tasks.metrics import METRICS, reported_with
 from acclimate.tasks.task import Metric
 from acclimate.training.plan import Plan

@@ -40,7 +40,7 @@ from acclimate.races.recipe import RaceRecipe, Seeds, check_each_once
 from acclimate.reading.labelled import Labelled, LabelledFiles, fewer
 from acclimate.reports.page import amount
 from acclimate.reports.table import UNTOUCHED
-from acclimate.studies.datasets import check_all_rows, prepared_file, with_dev_rows
+from acclimate.studies.inputs import check_all_rows, prepared_file, with_dev_rows
 from acclimate.tasks.metrics import reported_with
 from acclimate.text.corpus import Corpus
 from acclimate.text.overlap.words import normalised_words

@@ -56,8 +56,15 @@ from acclimate.reports.page import Drawing, Section
 from acclimate.reports.plots import means_against_flop
 from acclimate.reports.table import HEADING, MEANING, adaptations_note, interval_text
 from acclimate.statistics.significance import Interval
-from acclimate.studies.datasets import check_distinct, inputs_by_task, means_over_tasks
-from acclimate.studies.models import FINETUNING_OF_SMALL, check_lengths, little_learnt, models_of
+from acclimate.studies.inputs import (
+    FINETUNING_OF_SMALL,
+    check_distinct,
+    check_lengths,
+    inputs_by_task,
+    little_learnt,
+    means_over_tasks,
+    models_of,
+)
 from acclimate.tasks.prepared import open_prepared
 from acclimate.text.corpus import Corpus
 
