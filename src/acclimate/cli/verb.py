@@ -110,7 +110,7 @@ class Session:
 
         path = self.parameters.get("recipe")
         file_recipe = settings.from_toml(type(base), path, base=base) if path else base
-        return self.note(settings.override(file_recipe, [*assignments_in(self.parameters), *more]))
+        return self.note(settings.override(file_recipe, assignments_in(self.parameters, *more)))
 
     def note(self, recipe: Recipe) -> Recipe:
         """Remember the recipe for the lock file, and return it."""

@@ -31,11 +31,9 @@ from acclimate.reading.tables import Columns, Row, named_roles, table_rows
 from acclimate.tasks.metrics import metric_for
 from acclimate.tasks.tags import (
     LISTED,
-    OTHER_LETTERS,
     OUTSIDE,
     converted,
     odd_tag,
-    other_scheme,
     scheme_of,
     standard_tags,
     text_of,
@@ -276,14 +274,8 @@ def word_lines(source: Source) -> Iterator[tuple[int, str, str]]:
 def tags_metric(name: str, tags: Collection[str], *, where: str) -> Metric:
     """Return the metric of this name; for "", entity F1 if the tags name entities, or else the accuracy over words.
 
-    Raises ValueError for tags of BMES, and if the metric cannot judge such tags.
+    Raises ValueError if the metric cannot judge such tags.
     """
-    if foreign := other_scheme(tags):
-        renamed = ", ".join(f"{theirs}- to {ours}-" for theirs, ours in OTHER_LETTERS.items())
-        raise ValueError(
-            f"{where}: the tag {shown(foreign)} is of a scheme such as BMES, but only BIO, IO, IOBES and BIOUL are "
-            f"supported. Change {renamed} in the file"
-        )
     named_entities = scheme_of(tags) is not None
     metric = metric_for("tokens", name, "entity_f1" if named_entities else "word_accuracy")
     if metric.name == "entity_f1" and not named_entities:
@@ -333,7 +325,7 @@ def standard_labels(
     tags = {tag for sentences in plain for label in sentences for tag in _tags(label)}
     notes = []
     if spelling := standard_tags(tags):
-        first = min(tag for tag in tags if spelling[tag] != OUTSIDE)
+        first = min(tag for tag in tags if spelling[tag] not in (OUTSIDE, tag))
         bare = all(spelling[tag] in (f"I-{tag}", OUTSIDE) for tag in tags)
         way_out = f"; {option('metric', 'word_accuracy')} scores them as words" if bare else ""
         notes.append(f"{where}: tags such as {shown(first)} are read as {shown(spelling[first])}{way_out}.")

@@ -114,6 +114,7 @@ def load_embedder(model: str | PathLike[str], *, contestant: str = "", watch: Wa
             f"{source} is a model without an encoder, so it has no vectors. Name a contestant with an encoder by "
             f"{option('contestant')}"
         )
+    column = asking_of(source).text if folder.is_dir() else None
     if (folder / COMBINED_FILE).is_file():
         source, folder = str(folder / ENCODER), folder / ENCODER
     is_classifier = bool(head_in(configuration(source)).kind)
@@ -123,7 +124,6 @@ def load_embedder(model: str | PathLike[str], *, contestant: str = "", watch: Wa
     longest = min(tokenizer.model_max_length, longest_of_config(encoder.config) or UNSTATED)
     has_logits = (folder / OWN_WEIGHTS).is_file() and (folder / MODULES).is_file()  # by the last module of a shipment
     modules = read_modules(folder) if has_logits else sentence_modules(source)
-    column = asking_of(source).text if folder.is_dir() else None
     if modules is None:
         return Embedder(encoder, tokenizer, longest, column)
     lengths = [files.read_object(file) for file in sorted(modules.encoder.glob(LENGTHS))]
