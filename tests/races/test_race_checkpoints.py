@@ -14,11 +14,9 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from typer.testing import CliRunner
 
 import acclimate
 import toys
-from acclimate import cli
 from acclimate.core import files as records
 from acclimate.core.types import Checkpoint
 from acclimate.data.checkpoints import parse_checkpoints, resolve_checkpoints, same_tokenizer
@@ -220,31 +218,6 @@ def test_the_rate_in_use_is_told_once_and_stands_on_the_page(toy_race: Any, star
         assert notes == [f"fine-tune model: {told}"]
         assert study.report.facts.given["untouched"]["fine-tuning"].endswith(told)
         assert told in (out / "report.html").read_text()
-
-
-def test_is_my_model_better_than_the_base_is_one_command(
-    toy_race: Any, start: Path, ours: Path, tmp_path: Path
-) -> None:
-    changed = ("pretrain.", "contestants=", "finetune.plan.steps", "finetune.looks")
-    settings = [setting for setting in toys.SETTINGS if not setting.startswith(changed)]
-    command = [
-        "race", str(toy_race.inputs / "train.jsonl"), "--dev", str(toy_race.inputs / "dev.jsonl"),
-        "--test", str(toy_race.inputs / "test.jsonl"), "--model", str(start), "--max-tokens", "32",
-        "--checkpoint", f"ours={ours}", "--out", str(tmp_path / "run"), *settings, "contestants=[]",
-        "finetune.plan.steps=8", "finetune.looks=1",
-    ]  # fmt: skip
-    told = CliRunner().invoke(cli.app, [*command, "--dry-run", "--json"])
-    assert told.exit_code == 0, told.output
-    lines = {line["label"]: line for line in json.loads(told.stdout)["lines"]}
-    assert lines["ours"]["fine_tunings"] == lines["untouched"]["fine_tunings"] == toy_race.recipe.seeds
-    assert lines["ours"]["seconds"] > 0
-    told = CliRunner().invoke(cli.app, command)
-    assert told.exit_code == 0, told.output
-    said = " ".join(told.output.split())
-    assert "ours" in said
-    assert "Too few seeds for an answer" in said
-    assert "one adaptation" not in said
-    assert said.count("fine-tune ours: peak rate 0.01") == said.count("fine-tune untouched: peak rate 0.01") == 1
 
 
 @pytest.mark.parametrize(
