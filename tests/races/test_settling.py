@@ -39,7 +39,7 @@ def test_a_race_ends_once_it_is_settled_and_a_resumed_one_keeps_its_evaluations(
     monkeypatch.setattr(settling, "FEWEST_ROWS", 30)
     run = tmp_path / "run"
     for job in (toy_race.run / "jobs").iterdir():
-        if job.name.startswith(("pretrain-", "tapt-")):
+        if job.name.startswith(("pretrain-", "tapt-", "fine-tune-untouched-", "fine-tune-tapt-")):
             shutil.copytree(job, run / "jobs" / job.name)
             shutil.copy(toy_race.run / "study.json", run)
     recipe = replace(toy_race.recipe, contestants=("TAPT",), seeds=5, until="settled", margin=45.0)
