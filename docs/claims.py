@@ -229,8 +229,8 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
                 NCBI.replace("--model embedded", "--model OUT/dapt/checkpoint").replace(TAPTER_ARMS, TAPTER_ALONE),
                 "python benchmarks/claims/after_dapt.py OUT COMMAND",
             ),
-            "T1's run from both with whole training sets and ten adaptations",
-            "T1's run again, from the embedded encoder after DAPT on 2.5 million biomedical tokens; its gain minus this one. The two runs are "
+            "the run of T1 from both encoders, with whole training sets and ten adaptations",
+            "The run of T1 again, from the embedded encoder after DAPT on 2.5 million biomedical tokens; its gain minus this one. The two runs are "
             "independent, so a difference of 1.8 points cannot be detected.",
             ("adapted",),
         ),
@@ -256,7 +256,7 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
                 "tapter.looks=1 finetune.preset=robust finetune.looks=2 finetune.epochs=10",
                 "python benchmarks/claims/scores.py OUT tapter-general COMMAND",
             ),
-            "T1's run on a general task; equality needs a bound, which takes many items",
+            "the run of T1 on a general task. To show equality within the bound takes many test rows",
             "Accuracy on SST-2 with 500 rows of train, not SQuAD. The word vectors are trained on the task's texts alone. A gain of less than a "
             "point, half of the gain in the paper's own domain, counts as none. This bound was set after the run.",
             ("adapted",),
@@ -311,8 +311,8 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
             "the paper has no such control",
             (Test("tapter-ncbi", "TAPTER against TAPTER permuted", "points", None, NCBI_POWER),),
             TAPTER_RUN,
-            "as T1",
-            "As T1.",
+            "the same as for T1",
+            "The same run as for T1.",
             ("adapted",),
         ),
     ),
@@ -361,7 +361,7 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
                 ),
             ),
             (DGA, "python benchmarks/claims/order.py OUT COMMAND"),
-            "G1's run on six tasks with several adaptations",
+            "the run of G1 on six tasks with several adaptations",
             f"{DGA_NOTE} The figure compares the order of the paper's eleven rows on AI. If scores differ only by chance, even a true correlation of 1 shrinks.",
             ("adapted",),
         ),
@@ -403,7 +403,7 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
                 "acclimate analyse importance embedded acl=TEXTS/domain-acl.jsonl ai=TEXTS/domain-ai.jsonl pubmed=TEXTS/domain-pubmed.jsonl restaurant=TEXTS/domain-restaurant.jsonl electronics=TEXTS/domain-electronics.jsonl news=TEXTS/domain-news.jsonl --dropout 0.1 --attention-dropout 0.1 --out OUT/importance.html",
                 "python benchmarks/claims/importance.py OUT",
             ),
-            "larger encoders: the embedded one has 36 heads, RoBERTa-base 144",
+            "larger encoders; the embedded one has 36 heads, RoBERTa-base 144",
             "News replaces Phone, and electronics replaces Camera. The interval is a jackknife over domains.",
         ),
     ),
@@ -440,7 +440,7 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
             "ChemProt: task text alone 55.05, K = 50 77.21, more with 500 and 5000; AGNews is best with 50",
             (Test("tlm-k", "K = 5 against task text alone", "points", 22.16, of_a_study(CHEMPROT_DEV, 3, 0.55)),),
             (f"{TLM} seeds=3 vary=k ks=[5]", "python benchmarks/claims/scores.py OUT tlm-k COMMAND"),
-            "as L2, with a large and a small task and several K",
+            "the same as for L2, with a large and a small task and several K",
             f"{TLM_NOTE} Only whether retrieved text helps is tested, not which K is best.",
             ("pretrained",),
         ),
@@ -465,7 +465,7 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
                 f"{TLM} seeds=3 vary=rho_1 rho_1s=[1,99]",
                 "python benchmarks/claims/scores.py OUT tlm-rho COMMAND",
             ),
-            "as L2",
+            "the same as for L2",
             f"{TLM_NOTE} At rho_1 = 99 six batches of stage 1 are of the task. The paper's effect of rho_2 on ChemProt cannot be detected.",
             ("pretrained",),
         ),
@@ -484,7 +484,7 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
                 ),
             ),
             (f"{TLM} seeds=3 vary=stages", "python benchmarks/claims/scores.py OUT tlm-stages COMMAND"),
-            "as L2",
+            "the same as for L2",
             TLM_NOTE,
             ("pretrained",),
         ),
@@ -544,7 +544,7 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
             "BLURB score: own vocabulary 79.51 with pieces and 81.10 with whole words, BERT's 79.00 and 79.87",
             (Test("scratch-square", "whole words against word pieces", "points", 1.59, NCBI_POWER),),
             (SQUARE, "python benchmarks/claims/scores.py OUT scratch-square COMMAND"),
-            "as P1",
+            "the same as for P1",
             f"{SQUARE_NOTE} With the own vocabulary; both mask the same number of pieces.",
             ("pretrained",),
         ),
@@ -562,7 +562,7 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
                 "acclimate data vocabulary TEXTS/general.jsonl --out OUT/voc-general",
                 "python benchmarks/claims/vocabularies.py DIR OUT",
             ),
-            "settled for these texts; other domains and sizes of vocabulary",
+            "it is settled for these texts; open are other domains and sizes of vocabulary",
             "Two WordPiece vocabularies of 30,522 entries, each learned from 60 million characters, so only the text differs. They split the test inputs of the thirteen datasets. The interval is over datasets, two of which have the same sentences.",
         ),
         Claim(
@@ -615,7 +615,7 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
                 "finetune.epochs=4 finetune.looks=1",
                 "python benchmarks/claims/scores.py OUT scratch-adversarial COMMAND",
             ),
-            "as P4",
+            "the same as for P4",
             "The paper says that the term lowers its mean score, and so does this row. Encoders of 2 layers "
             "of 128 on 2 million tokens, one pretraining of each: the interval ignores the variance between pretrainings. At the paper's radius the term has no weight.",
             ("pretrained",),
@@ -996,8 +996,8 @@ def details(paper: str, claims: tuple[Claim, ...]) -> str:
             f"* Cost of {name}: {outcome['processor_seconds']:,.0f} s, {outcome['date']}."
             for name, outcome in stored.items()
         ]
-        lines += [f"* Beyond two cores: {test.figure}. It takes {test.beyond}." for test in claim.tests if test.beyond]
-        lines += [f"* To settle it: {claim.settle}.", "", "```sh", *claim.commands, "```", ""]
+        lines += [f"* Beyond two cores: {test.figure}. To detect it takes {test.beyond}." for test in claim.tests if test.beyond]
+        lines += [f"* Needed to settle it: {claim.settle}.", "", "```sh", *claim.commands, "```", ""]
     return "\n".join(lines)
 
 
