@@ -996,7 +996,11 @@ def details(paper: str, claims: tuple[Claim, ...]) -> str:
             f"* Cost of {name}: {outcome['processor_seconds']:,.0f} s, {outcome['date']}."
             for name, outcome in stored.items()
         ]
-        lines += [f"* Beyond two cores: {test.figure}. To detect it takes {test.beyond}." for test in claim.tests if test.beyond]
+        lines += [
+            f"* Beyond two cores: {test.figure}. To detect it takes {test.beyond}."
+            for test in claim.tests
+            if test.beyond
+        ]
         lines += [f"* Needed to settle it: {claim.settle}.", "", "```sh", *claim.commands, "```", ""]
     return "\n".join(lines)
 
