@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from acclimate.core import files, ranks, settings
+from acclimate.core.door import option
 from acclimate.core.settings import SEEDS
 from acclimate.core.types import SPLITS, Document, Example, Split, Watch
 from acclimate.data.doctor import folded_splits, note_removal, removed
@@ -49,6 +50,8 @@ def gather(
     Raises ValueError for faults that the doctor found, before anything is trained.
     """
     assert inputs.task is not None
+    if folds and labelled.kind == "search":
+        raise ValueError(f"{option('folds', str(folds))}: a search task is not scored by cross-validation. Remove it")
     task, labelled, examination = prepare_task(inputs, labelled, examination)
     place, watch = inputs.out / "corpora", inputs.watch
     task_text = corpus_of_split(task, "train", place, watch)

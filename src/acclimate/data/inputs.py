@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from acclimate.core.types import Watch, unwatched
+from acclimate.core.types import Progress, Watch, unwatched
 from acclimate.data.as_files import is_hub_id, labelled_files
 from acclimate.data.materials import RawText
 from acclimate.models.loading import resolved
@@ -70,6 +70,8 @@ class Inputs:
         """Return the labelled rows, as many as were asked for. Raises ValueError as `read_task` does."""
         assert self.task is not None
         labelled = read_task(self.task, self.data)
+        if labelled.kind == "search":
+            self.watch(Progress("reading", 0, 0, "rows", {"note": labelled.notes[0]}))
         return fewer(labelled, self.rows, seed=0)
 
 

@@ -344,6 +344,10 @@ def _chances(name: str, tuned: FineTuned, run: Path, failed: Mapping[str, str]) 
         kind = jobs.materials.task.kind
         if kind == "tokens":
             return {"fine-tuning": "each word's most frequent tag in train", "looks at the test set": 1}
+        if kind == "search" and jobs.baseline is not None:
+            setting = _result(jobs.baseline, run)["setting"]
+            about = ", ".join(f"{key} {value:g}" for key, value in setting.items())
+            return {"fine-tuning": f"none: {about}", "looks at the test set": 1}
         if name in failed:
             return {"fine-tuning": f"failed: {failed[name]}"}
         assert jobs.baseline is not None

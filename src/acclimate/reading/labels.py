@@ -25,7 +25,7 @@ RATINGS = range(4, 12)  # numbers of classes that may be ratings, where these ar
 MISSING = frozenset({"nan", "NaN", "NAN", "null", "NULL", "None", "N/A", "n/a", "NA", "<NA>", "#N/A", "NaT"})
 HUGEST = 1e30  # a larger number to predict would overflow the loss
 
-Stated = Literal["auto", "sequence", "multilabel", "score", "tokens", "span"]
+Stated = Literal["auto", "sequence", "multilabel", "score", "tokens", "span", "search"]
 Placed = Sequence[tuple[str, Label]]  # place and label of each row
 
 
