@@ -70,6 +70,13 @@ def test_predict_and_ship_name_embed_instead(raced: Any, tmp_path: Path) -> None
         raced.ship(tmp_path / "shipped", contestant=raced.encoder)
 
 
+def test_a_dry_run_counts_training_on_pairs(options: dict[str, Any], tmp_path: Path) -> None:
+    budget = {**options, "budget": "10min", "dry_run": True, "out": tmp_path / "run"}
+    plans = [acclimate.race(write_toy(tmp_path / str(train), train=train), **budget) for train in (False, True)]
+    assert all("fine-tun" in str(plan) for plan in plans)
+    assert str(plans[0]) != str(plans[1])
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [

@@ -373,8 +373,9 @@ def _chances(name: str, tuned: FineTuned, run: Path, failed: Mapping[str, str]) 
     [setting] = [candidate.setting for candidate in tuned.search.finalists if candidate.contestant == name]
     plan = setting.recipe.plan
     rate = rates_text([setting.recipe], results[0]["width"] if setting.recipe.rate_by_width else WIDTH)
+    steps = f"{results[0]['steps']:,} steps of {plan.batch} examples, {rate}"
     return chances | {
-        "fine-tuning": f"{results[0]['steps']:,} steps of {plan.batch} examples, {rate}",
+        "fine-tuning": steps if results[0]["steps"] else "none: there are no training queries",
         "seeds": len(results),
         "looks at dev, a seed": len(results[0]["looks"]),
         "evaluations on the test set per seed": 1,

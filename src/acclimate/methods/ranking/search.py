@@ -23,6 +23,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
 TEMPERATURE = 0.05
 QUERIES = 256  # whose similarities with all documents are in memory at a time
 LOOKS = "search.json"  # [[step, score], ...] on dev, and the predictions of the checkpoint there
-KEPT = 4  # checkpoints whose vectors of documents stay in memory, the last ones
+KEPT = 8  # checkpoints whose vectors of documents stay in memory, the last ones
 
 
 class PairContrast(Objective):
@@ -95,16 +96,21 @@ def fine_tune(recipe: FinetuneRecipe, out: Path, *, watch: Watch = unwatched) ->
     checkpoint = finished(out, recipe, sources)
     if checkpoint is None:
         embedder = _loaded(recipe.model, task)
-        looks = [[0, _score(embedder, task, watch)]]
+        vectors_nD = _document_vectors(recipe.model, embedder, task, watch)
+        looks = [[0, _dev_score(embedder, vectors_nD, task, watch)]]
         if pairs := training_queries(task):
-            trained = _train(recipe, embedder, task, pairs, out=out, watch=watch)
-            looks.append([trained, _score(embedder, task, watch)])
-            if recipe.choose == "best" and looks[1][1] < looks[0][1]:
+            steps = _train(recipe, embedder, task, pairs, out=out, watch=watch)
+            trained_nD = _unit(embedder, _documents(task), watch)
+            looks.append([steps, _dev_score(embedder, trained_nD, task, watch)])
+            if recipe.choose == "last" or looks[1][1] >= looks[0][1]:
+                vectors_nD = trained_nD
+            else:
                 embedder = _loaded(recipe.model, task)
         if ranks.is_first():
             files.write_record(out / LOOKS, looks)
         checkpoint = write_checkpoint(out, embedder.encoder, embedder.tokenizer, recipe, sources)
         finish(out)
+        _keep(str(checkpoint.path), embedder.max_tokens, task, vectors_nD)
     predicted = rankings(checkpoint.path, task, "dev", watch=watch)
     log, cost = read_log(out) if (out / CLOCK).exists() else [], spent(out)
     if not log and ranks.is_first():
@@ -152,7 +158,7 @@ def _loaded(model: str, task: Prepared) -> Embedder:
     if getattr(embedder.encoder, "pooler", None) is not None:
         embedder.encoder.pooler = None  # no vector reads it, and most encoders have it with random weights
     embedder.tokenizer.model_max_length = min(embedder.max_tokens, task.max_tokens)
-    return embedder
+    return replace(embedder, max_tokens=embedder.tokenizer.model_max_length)
 
 
 def _train(
@@ -172,9 +178,12 @@ def _train(
     return plan.steps
 
 
-def _score(embedder: Embedder, task: Prepared, watch: Watch) -> float:
-    vectors_nD = _unit(embedder, [document.text for document in task.examples("train")], watch)
-    predicted = _ranked(embedder, vectors_nD, task, "dev", watch)
+def _documents(task: Prepared) -> list[str]:
+    return [document.text for document in task.examples("train")]
+
+
+def _dev_score(embedder: Embedder, documents_nD: np.ndarray, task: Prepared, watch: Watch) -> float:
+    predicted = _ranked(embedder, documents_nD, task, "dev", watch)
     return task.score([example.label for example in task.examples("dev")], predicted)
 
 
@@ -208,9 +217,14 @@ _vectors: OrderedDict[tuple[str, str, int], np.ndarray] = OrderedDict()
 def _document_vectors(model: str, embedder: Embedder, task: Prepared, watch: Watch) -> np.ndarray:
     """(n, D) as `_unit` of the documents. This process reads the documents with equal checkpoints once."""
     key = identity(model), task.hashes["train"], embedder.max_tokens
-    if key not in _vectors:
-        _vectors[key] = _unit(embedder, [document.text for document in task.examples("train")], watch)
-        while len(_vectors) > KEPT:
-            _vectors.popitem(last=False)
+    vectors_nD = _vectors[key] if key in _vectors else _unit(embedder, _documents(task), watch)
+    _keep(model, embedder.max_tokens, task, vectors_nD)
+    return vectors_nD
+
+
+def _keep(model: str, max_tokens: int, task: Prepared, vectors_nD: np.ndarray) -> None:
+    key = identity(model), task.hashes["train"], max_tokens
+    _vectors[key] = vectors_nD
     _vectors.move_to_end(key)
-    return _vectors[key]
+    while len(_vectors) > KEPT:
+        _vectors.popitem(last=False)

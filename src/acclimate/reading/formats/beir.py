@@ -113,7 +113,7 @@ def _texts(path: Path, limits: ReadLimits) -> tuple[dict[str, str], FileRead]:
             rejected.append(Rejected(place, values))
             continue
         id, parts = values.get("_id"), [values.get(name) for name in ("title", "text")]
-        text = " ".join(part.strip() for part in map(sound, filter(_is_text, parts)) if part.strip())
+        text = " ".join(filter(None, (sound(part).strip() for part in parts if isinstance(part, str))))
         if not isinstance(id, str | int) or id == "":
             rejected.append(Rejected(place, f"its _id is {shown(id)}; give it an id"))
         elif not text:
@@ -124,10 +124,6 @@ def _texts(path: Path, limits: ReadLimits) -> tuple[dict[str, str], FileRead]:
             texts[str(id)] = text
     check_accepted(printable(path.name), rows, rejected)
     return texts, FileRead(path, rows, len(texts), tuple(rejected))
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
 
 
 def _judgements(path: Path, queries: Mapping[str, str], limits: ReadLimits) -> tuple[dict[str, tuple[str, ...]], int]:
