@@ -331,7 +331,8 @@ def find_partners(labelled: Labelled, *, every: bool = False) -> tuple[Partners,
     rows = train if every else (*train, *test)
     items = range(len(rows) - len(test), len(rows))
     words = [(normalised_words(row.text), normalised_words(row.pair or "")) for row in rows]
-    texts: Keys = [keys if row.pair else () for row, keys in zip(rows, text_keys(rows), strict=True)]
+    of_pairs = iter(text_keys([row for row in rows if row.pair]))
+    texts: Keys = [next(of_pairs) if row.pair else () for row in rows]
     pairs: Keys = [("\n".join(both),) if all(both) else () for both in words]
     turned: Keys = [("\n".join(reversed(both)),) if all(both) else () for both in words]
     templates: Keys = [(key,) for key in template_keys(rows)]

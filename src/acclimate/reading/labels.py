@@ -39,6 +39,7 @@ MANY_NUMBERS = 20  # a column with more distinct numbers, some with decimals, ha
 MANY_NAMES = 50  # more distinct numbers, if more than a tenth of the rows, are likely to be meant as amounts
 RATINGS = range(4, 12)  # numbers of classes that may be ratings, where these are numbers themselves
 MISSING = frozenset({"nan", "NaN", "NAN", "null", "NULL", "None", "N/A", "n/a", "NA", "<NA>", "#N/A", "NaT"})
+_SEPARATED = re.compile("[+-]?\\d{1,3}(?:[,.' \u00a0\u202f]\\d{3})+(?:[.,]\\d+)?")
 HUGEST = 1e30  # a larger number to predict would overflow the loss
 LONGEST = 1 << 16  # characters of a list that is written in a field
 HOT = frozenset({"1", "1.0", "true", "yes", "x"})  # values of a label that a row has; 1, 1.0 and True are spelt so too
@@ -281,8 +282,9 @@ def task_kind(values: Sequence[Any], *, kind: Stated, separator: str, where: str
     if separator or any(isinstance(value, list) for value in values):
         return "multilabel"
     texts = [value for value in values if isinstance(value, str) and value.strip()]
-    written = next((text for text in texts if thousands(text)), "")
-    if written and all(_number((thousands(text) or text).replace(",", ".")) is not None for text in texts):
+    spellings = dict.fromkeys(texts)  # few: most rows share a label
+    written = next((text for text in spellings if thousands(text)), "")
+    if written and all(_number((thousands(text) or text).replace(",", ".")) is not None for text in spellings):
         raise ValueError(
             f"{where}: {shown(written)} is a number with thousands separators. Write {thousands(written)}, and add "
             f"{option('kind', 'score')} for numbers to predict"
@@ -290,7 +292,7 @@ def task_kind(values: Sequence[Any], *, kind: Stated, separator: str, where: str
     decimals = [value for value in values if isinstance(value, float) and math.isfinite(value) and value % 1]
     if decimals and sum(isinstance(value, int | float) for value in values) > len(texts):
         return "score"
-    numbers = [_number(text) for text in texts]
+    numbers = [_number(text) for text in spellings]
     if numbers and all(number is not None for number in numbers):
         distinct = {number for number in numbers if number is not None}
         if len(distinct) > MANY_NUMBERS and not all(map(float.is_integer, filter(math.isfinite, distinct))):
@@ -567,6 +569,8 @@ def thousands(text: str) -> str:
     no comma or point.
     """
     written = text.strip().replace("\u2019", "'")
+    if not _SEPARATED.fullmatch(written):
+        return ""
     for mark, point in (
         (",", "."),
         (".", ","),

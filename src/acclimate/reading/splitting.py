@@ -385,12 +385,12 @@ def template_keys(examples: Sequence[Example]) -> list[str]:
     masked = {word: _masked(word, counts) for word in counts}
     keys = []
     for example in examples:
-        key = _RUN.sub(_MASK, " ".join(masked[word] for word in _words(example)))
-        words = [word for word in key.split() if word != _BETWEEN]
-        unmasked = [word for word in words if word != _MASK]
-        masks = len(words) - len(unmasked)
-        is_masked = masks > 0 or any("0" in word for word in words)
-        is_long = len("".join(unmasked).encode()) >= FEWEST_BYTES and len(unmasked) >= max(FEWEST_WORDS, masks)
+        key = _RUN.sub(_MASK, " ".join([masked[word] for word in _words(example)]))
+        spaces, masks, marks = (key.count(mark) for mark in (" ", _MASK, _BETWEEN))
+        unmasked = spaces + 1 - masks - marks
+        size = len(key.encode()) - spaces - masks - marks
+        is_masked = masks > 0 or "0" in key
+        is_long = size >= FEWEST_BYTES and unmasked >= max(FEWEST_WORDS, masks)
         keys.append(key if is_masked and is_long else "")
     return keys
 
