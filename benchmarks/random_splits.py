@@ -17,13 +17,11 @@ from statistics import mean
 from page import head, spread, table, tell, write
 
 from acclimate.core.types import Example
-from acclimate.data.leaks import Sealed, found_in_rows
-from acclimate.data.partners import find_partners
+from acclimate.data.leaks import Sealed, find_partners, found_in_rows
 from acclimate.methods.baselines import FITS, TfidfRecipe, features_of
-from acclimate.reading.bonds import BONDS, grouped
 from acclimate.reading.labelled import Labelled
 from acclimate.reading.published import published
-from acclimate.reading.splitting import SHARES, bonds_of, divide
+from acclimate.reading.splitting import BONDS, SHARES, bonds_of, divide, grouped
 from acclimate.tasks.metrics import metric_named
 
 DATASETS = {"RTE": "", "STS-B": "", "GAD": "blurb", "ChemProt": "blurb", "BC5-chem": "blurb", "BC5-disease": "blurb"}

@@ -17,7 +17,7 @@ from acclimate.methods import baselines, probe
 from acclimate.races import terms_and_states
 from acclimate.tasks.prepared import open_prepared
 from acclimate.tasks.rows import encoded, places_of
-from acclimate.tasks.thresholds import Threshold, has_threshold
+from acclimate.tasks.thresholds import Threshold
 
 COLUMNS = ["encoder", "task", "TF-IDF", "frozen", "both", "best on dev of two", "of three"]
 Scores = tuple[float, float]  # on dev, on test
@@ -25,7 +25,7 @@ Scores = tuple[float, float]  # on dev, on test
 
 def measure(encoder: str, folder: Path) -> dict[str, Scores]:
     task = open_prepared(folder)
-    threshold: Threshold = "dev" if has_threshold(task) else "half"
+    threshold: Threshold = "dev" if task.has_threshold else "half"
     recipe = baselines.TfidfRecipe(threshold=threshold)
     terms = baselines.fit_tfidf(recipe, task)
     frozen = probe.probe(encoder, task, threshold=threshold)

@@ -8,10 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from acclimate.core import settings
-from acclimate.data.doctor import examine
-from acclimate.data.gather import gather
-from acclimate.data.inputs import Inputs
-from acclimate.data.model import open_model
+from acclimate.data.gather import Inputs, gather
 from acclimate.methods.finetune import FinetuneRecipe
 from acclimate.races.compare import Against
 from acclimate.races.design import Cell, Design, fine_tunings, scored
@@ -33,9 +30,7 @@ class RatesRecipe:
 
 def design(recipe: RatesRecipe, inputs: Inputs) -> Design:
     race = RaceRecipe(seeds=recipe.seeds, contestants=(), finetune=recipe.finetune)
-    labelled, model = inputs.labelled(), open_model(inputs.model)
-    examination = examine(labelled, model=model, seeds=recipe.seeds, comparisons=len(recipe.rates) - 1)
-    materials = gather(inputs, labelled, examination)
+    materials = gather(inputs, inputs.labelled(), seeds=recipe.seeds, comparisons=len(recipe.rates) - 1)
     cells = []
     for rate in recipe.rates:
         stated = replace(recipe.finetune, plan=replace(recipe.finetune.plan, rate=rate))

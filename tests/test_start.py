@@ -171,6 +171,9 @@ recipes mml -> no recipe is named 'mml'
 settings mml -> no settings are named 'mml'; did you mean 'mlm'?
 predict ./nowhere train.csv -> ./nowhere: there is no such directory
 predict some/model nowhere.csv -> nowhere.csv: there is no such file
+predict used train.csv --text sentnce -> no column 'sentnce'
+predict used train.csv --keep note -> no column 'note'
+embed used train.csv --out out.npy --text sentnce -> no column 'sentnce'
 predict some/model train.csv --out train.csv -> --out train.csv is the input file
 predict some/model train.csv --out out.xlsx -> is not a known format
 embed some/model train.csv --out out.csv -> is not a known format. Use one of .npy, .parquet
@@ -209,7 +212,17 @@ FILES = {
     "bad.toml": "[plan]\nstpes = 3\n",
     "raw.txt": "One document.\nAnother one.\n",
     "rows.jsonl": '{"sentence": "One document.", "intent": "a"}\n',
+    "used/baseline.json": "{}",
+    "used/race.json": '{"task": {"kind": "sequence", "labels": ["a", "b"], "paired": false, "text": "sentence"}}',
 }
+
+
+def write_files(place):
+    for name, content in FILES.items():
+        (place / name).parent.mkdir(exist_ok=True)
+        (place / name).write_text(content)
+
+
 # Each command runs in a fork of one process, which has refused one already and so imported what most of them need.
 SCRIPT = """
 import json, os, sys
@@ -239,13 +252,12 @@ for number, arguments in enumerate(json.load(sys.stdin)):
 def refused(toy_inputs, tmp_path_factory):
     """Command -> exit status, heavy modules that were imported, and what was said."""
     place, said = tmp_path_factory.mktemp("here"), tmp_path_factory.mktemp("said")
-    for name, content in FILES.items():
-        (place / name).write_text(content)
+    write_files(place)
     prepare(read_files(toys.files_in(toy_inputs)[0]).task(), toy_inputs, place / "task")
     commands = json.dumps([*REFUSED])
     started = [sys.executable, "-c", SCRIPT, str(said)]
     done = subprocess.run(started, input=commands, capture_output=True, text=True, cwd=place, check=True)
-    assert {path.name for path in place.iterdir()} == {*FILES, "task"}  # no directory is made
+    assert {path.name for path in place.iterdir()} == {*(name.split("/")[0] for name in FILES), "task"}  # none is made
     ended = map(json.loads, done.stdout.splitlines())
     texts = [(said / str(number)).read_text() for number in range(len(REFUSED))]
     return dict(zip(REFUSED, zip(ended, texts, strict=True), strict=True))
@@ -315,10 +327,10 @@ def test_every_recipe_whose_settings_can_contradict_each_other_is_listed():
 @pytest.mark.parametrize("recipe", CONTRADICTING)
 def test_settings_that_contradict_each_other_are_refused_in_a_line(recipe, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for name, content in FILES.items():
-        (tmp_path / name).write_text(content)
+    write_files(tmp_path)
+    present = {*tmp_path.iterdir()}
     done = CliRunner().invoke(cli.app, CONTRADICTING[recipe].split())
     assert done.exit_code == 2
     assert done.output.startswith("acclimate: ")
     assert done.output.count("\n") == 1
-    assert not [path for path in tmp_path.iterdir() if path.name not in FILES and path.name != "runs"]
+    assert not [path for path in tmp_path.iterdir() if path not in present and path.name != "runs"]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pytest
 
-    from acclimate.data.inputs import Inputs, Raw
+    from acclimate.data.gather import Inputs, Raw
     from acclimate.data.materials import Materials
     from acclimate.methods.finetune import FinetuneRecipe
     from acclimate.races.report import RaceReport
@@ -78,27 +78,21 @@ def write_inputs(place: Path) -> Path:
 
 def materials_in(run: Path, inputs: Path) -> Materials:
     """What `race_command` has its race run on."""
-    from acclimate.data.inputs import Inputs
+    from acclimate.data.gather import Inputs
 
     return gathered(Inputs(run, *files_in(inputs)))
 
 
 def gathered(inputs: Inputs, *, folds: int = 0, **planned: Any) -> Materials:
     """The materials of the inputs, read and examined first. planned: of the study, as the doctor takes it"""
-    from acclimate.data.doctor import examine
     from acclimate.data.gather import gather
-    from acclimate.data.model import open_model
 
-    labelled = inputs.labelled()
-    planned = {"comparisons": 4, "folds": folds, **planned}
-    examination = examine(labelled, inputs.raw.texts(), model=open_model(inputs.model), **planned)
-    seeds = {"seeds": planned["seeds"]} if "seeds" in planned else {}
-    return gather(inputs, labelled, examination, folds=folds, **seeds)
+    return gather(inputs, inputs.labelled(), **{"comparisons": 4, "folds": folds, **planned})
 
 
 def files_in(inputs: Path) -> tuple[LabelledFiles, Raw]:
     """The labelled files and the raw text there."""
-    from acclimate.data.inputs import Raw
+    from acclimate.data.gather import Raw
     from acclimate.reading.labelled import LabelledFiles
 
     labelled = LabelledFiles(**{split: inputs / f"{split}.jsonl" for split in SIZES}, max_tokens=32)

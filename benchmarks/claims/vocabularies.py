@@ -16,7 +16,7 @@ from typing import Any
 from outcomes import commit, of_values, write
 from tokenizers import Tokenizer
 
-from acclimate.data.inputs import read_dataset
+from acclimate.data.gather import read_dataset
 from acclimate.data.lengths import Reader, bounded_sample, pieces, tokenised
 from acclimate.reading.datasets.blurb import DATASETS
 

@@ -15,7 +15,7 @@ from acclimate.analyses.head_importance import analyse_importance
 from acclimate.analyses.vocabularies import VocabularyRecipe, compare_vocabularies
 from acclimate.api.call import call_text
 from acclimate.core.types import Checkpoint, Document
-from acclimate.data.inputs import Inputs
+from acclimate.data.gather import Inputs
 from acclimate.models.encoder import load_masked_language_model
 from acclimate.models.loading import identity, load_tokenizer, resolved
 from acclimate.reading.labelled import LabelledFiles, read_files

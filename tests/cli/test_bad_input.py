@@ -733,7 +733,7 @@ TAGGED = [  # words and their tags
         sentences("p53\tb-x\n"),
         "@:121 | 'b-x' also occurs as 'B-X' (40 words | --fold-labels",
     ),
-    tsv("tags of BMES", sentences("p53\tM-X\n"), "@ | 'M-X' | BMES | M- to I-"),
+    tsv("tags of two schemes", sentences("p53\tM-X\ngene\tI-X\n"), "@:121 | 'M-X' | 'B-X' | Correct it"),
     tsv(
         "entity F1 of parts of speech",
         sentences().replace("B-X", "$"),

@@ -38,6 +38,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("predict run t.csv --out a.csv --out b.csv", "--out appears 2 times"),
         ("data prepare t.csv --out a --out b", "--out appears 2 times"),
         ("data retrieve t.csv --k 5 --k 6", "--k appears 2 times"),
+        ("data retrieve t.csv --corpus t.txt --k 5 k=6", "'k' appears twice, as 6 and as 5"),
         ("study tapter t.csv --model a --model b", "--model appears 2 times"),
         ("analyse heads m --out a --out b", "--out appears 2 times"),
         ("ship run --to a --to b", "--to appears 2 times"),

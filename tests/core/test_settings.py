@@ -165,8 +165,13 @@ def test_keywords_are_settings_with_two_underscores_or_dots_or_as_groups():
     stated = {"plan__rate": 1, "plan": {"steps": 2}, "plan.batch": 3, "seeds": 4}
     assert settings.nested(stated) == {"plan": {"rate": 1, "steps": 2, "batch": 3}, "seeds": 4}
     assert settings.assignments_of(settings.nested({"a__b": "x", "c": [1, 2]})) == ['a.b="x"', "c=[1, 2]"]
-    with pytest.raises(ValueError, match="'plan' is also given as 1"):
-        settings.nested({"plan": 1, "plan__rate": 2})
+    for twice in (
+        {"plan": 1, "plan__rate": 2},
+        {"plan.rate": 1, "plan": {"rate": 2}},
+        {"plan__rate": 1, "plan.rate": 2},
+    ):
+        with pytest.raises(ValueError, match=r"'(plan|rate)' is also given as 1"):
+            settings.nested(twice)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import squad_files
 import toys
 from acclimate.core.types import SPLITS
 from acclimate.data.doctor import examine
-from acclimate.data.inputs import Inputs, Raw
+from acclimate.data.gather import Inputs, Raw
 from acclimate.data.materials import Materials
 from acclimate.reading.labelled import LabelledFiles, read_files
 from toys import TOPICS, text

@@ -16,8 +16,7 @@ from acclimate.core.files import cache, read_json
 from acclimate.data import doctor
 from acclimate.data import gather as gathering
 from acclimate.data.examination import Examination
-from acclimate.data.gather import HELD_OUT
-from acclimate.data.inputs import Inputs, Leaks, Raw
+from acclimate.data.gather import HELD_OUT, Inputs, Leaks, Raw
 from acclimate.data.materials import Materials, corpus_at, corpus_of_split, listing, note_on
 from acclimate.data.model import check_sources
 from acclimate.reading.labelled import LabelledFiles

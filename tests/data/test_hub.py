@@ -24,7 +24,7 @@ from acclimate.api.checks import check_raw_text
 from acclimate.core.hub import UnreachableError, hub_errors
 from acclimate.data import as_files, hub
 from acclimate.data.as_files import HubChoice, labelled_files, raw_text
-from acclimate.data.inputs import read_dataset
+from acclimate.data.gather import read_dataset
 from acclimate.reading.labelled import LabelledFiles, read_files
 from acclimate.shipping import predict
 from acclimate.shipping import texts as shipping

@@ -16,7 +16,7 @@ import running_jobs as work
 import toys
 from acclimate.core import files, settings
 from acclimate.core.types import Cost
-from acclimate.data.inputs import Inputs
+from acclimate.data.gather import Inputs
 from acclimate.jobs import job as named
 from acclimate.jobs import workers_ray
 from acclimate.jobs.job import FAILED, Job, first_line, result_of, running

@@ -15,8 +15,7 @@ import pytest
 
 from acclimate.core.types import Example, Split
 from acclimate.data.doctor import examine
-from acclimate.data.gather import prepare_task
-from acclimate.data.inputs import Inputs
+from acclimate.data.gather import Inputs, prepare_task
 from acclimate.data.model import open_model
 from acclimate.methods import finetune, probe
 from acclimate.methods.tuning import head as initial_head

@@ -25,7 +25,7 @@ require_safetensors("owner/name")
 """
 
 
-@pytest.mark.parametrize("code", [ASKED, "import acclimate.data.inputs"])
+@pytest.mark.parametrize("code", [ASKED, "import acclimate.data.gather"])
 def test_naming_a_model_and_gathering_a_users_files_load_no_torch(code):
     code += "\nimport sys; print(*sorted({'torch', 'transformers', 'safetensors'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

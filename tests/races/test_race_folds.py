@@ -19,7 +19,7 @@ import acclimate
 import toys
 from acclimate.core import files, settings
 from acclimate.core.types import SPLITS, Progress
-from acclimate.data.inputs import Inputs, Raw
+from acclimate.data.gather import Inputs, Raw
 from acclimate.jobs.job import DIRECTORY, RESULT, read_result
 from acclimate.methods import finetune
 from acclimate.methods.baselines import read_baseline

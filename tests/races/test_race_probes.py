@@ -16,7 +16,7 @@ import studies
 import toys
 from acclimate import cli
 from acclimate.core import files
-from acclimate.data.inputs import Inputs
+from acclimate.data.gather import Inputs
 from acclimate.jobs.job import missing
 from acclimate.methods.finetune import PAPERS, FinetuneRecipe
 from acclimate.races import race

@@ -16,7 +16,7 @@ import pytest
 import toys
 from acclimate.core import files
 from acclimate.core.types import Progress, unwatched
-from acclimate.data.inputs import Inputs
+from acclimate.data.gather import Inputs
 from acclimate.data.materials import Materials
 from acclimate.jobs.deadline import TimeUpError
 from acclimate.jobs.job import DECISIONS

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import toys
 from acclimate.cli import app
 from acclimate.core.types import Example
-from acclimate.data.inputs import Inputs, Raw
+from acclimate.data.gather import Inputs, Raw
 from acclimate.data.materials import Materials
 from acclimate.models.loading import load_tokenizer
 from acclimate.races.contestants import enter

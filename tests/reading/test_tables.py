@@ -14,7 +14,7 @@ import zstandard
 
 from acclimate.core.types import Rejected
 from acclimate.reading.source import open_source
-from acclimate.reading.tables import Columns, Row, class_name, read_rows
+from acclimate.reading.tables import Columns, Row, read_rows
 from acclimate.text.untrusted import LIMITS, read_blocks
 
 ROWS = [
@@ -133,17 +133,6 @@ def test_a_rejected_row_has_its_place_and_the_reason(tmp_path: Path, name: str, 
     *_, row = read_rows(open_source(tmp_path / name), Columns())
     assert isinstance(row, Rejected)
     assert f"{row.place}: {row.reason}".startswith(message)
-
-
-@pytest.mark.parametrize(
-    ("value", "name"),
-    [("a b", "a b"), (1, "1"), (True, "True"), (2.0, "2"), (0.5, None), (" ", None), (None, None), ("a\0", None)],
-)
-def test_the_class_of_a_label(value: object, name: str | None) -> None:
-    """A table with gaps stores whole numbers as 2.0."""
-    label, reason = class_name(value, "label")
-    assert label == name
-    assert ("column 'label'" in reason) == (name is None)
 
 
 def test_rows_that_cannot_be_used_are_told_among_the_others(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import shutil
 from dataclasses import replace
 
 import numpy as np
+import openpyxl
 import pyarrow.parquet as pq
 import pytest
 from safetensors.numpy import load_file, save_file
@@ -126,8 +127,13 @@ def test_formats_hold_the_same_rows(run, loaded, tmp_path):
     source = tmp_path / "in.jsonl"
     source.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     made = {}
+    workbook = openpyxl.Workbook()
+    for values in (rows[0].keys(), *(row.values() for row in rows)):
+        workbook.active.append([*values])
+    workbook.save(source.with_suffix(".xlsx"))
     for ending in ("csv", "tsv", "jsonl", "parquet"):
-        predict_file(loaded, source, tmp_path / f"out.{ending}", keep=["more"])
+        read = source.with_suffix(".xlsx") if ending == "csv" else source
+        predict_file(loaded, read, tmp_path / f"out.{ending}", keep=["more"])
     for ending, delimiter in (("csv", ","), ("tsv", "\t")):
         with open(tmp_path / f"out.{ending}", encoding="utf-8", newline="") as file:
             made[ending] = list(csv.DictReader(file, delimiter=delimiter))

@@ -35,8 +35,8 @@ from finished import finished_race, only_baseline
 from studies import recorded
 
 KINDS = [
-    *(("sequence", False, "pooler"), ("sequence", True, "pooler"), ("multilabel", False, "first")),
-    *(("score", False, "pooler"), ("sequence", False, "mean"), ("score", True, "mean")),
+    *(("sequence", True, "pooler"), ("multilabel", False, "first"), ("sequence", False, "mean")),
+    ("score", True, "mean"),
 ]
 
 
@@ -103,8 +103,6 @@ def test_the_code_of_the_card_gives_what_was_scored_and_the_pipeline_what_predic
         if kind == "multilabel":
             found = [{one["label"]: one["score"] for one in labels} for labels in said]
             assert found == [pytest.approx(dict(one.probabilities), abs=1e-5) for one in expected]
-        elif kind == "score":
-            assert [one["score"] for one in said] == pytest.approx([one.label for one in expected], rel=1e-4)
         else:
             assert [one["label"] for one in said] == [one.label for one in expected]
     assert (shipped.contestant, shipped.seed, shipped.checked) == ("DAPT", 1, 30)
@@ -120,13 +118,12 @@ def test_the_code_of_the_card_gives_what_was_scored_and_the_pipeline_what_predic
         assert len(set(scored.predicted)) > 1
 
 
-def test_answers_are_shipped_with_code_and_copies_that_give_what_was_scored(tmp_path):
+def test_answers_are_shipped_with_code_that_gives_what_was_scored(tmp_path):
     run = finished_race(tmp_path / "run", "span", paired=True)
-    shipped = ship(run, tmp_path / "out", onnx=True)
+    shipped = ship(run, tmp_path / "out")
     card = shipped.card.read_text()
     assert ModelCard(card).data.pipeline_tag == "question-answering"
     assert "pipeline(" not in card  # transformers 5 has none for answers
-    assert shipped.int8.same_whole == 1
     [scored] = [score for score in recorded(run).scores if (score.contestant, score.seed) == ("DAPT", 1)]
     [code, *_] = re.findall(r"^```python\n(.*?)^```", card, re.MULTILINE | re.DOTALL)
     asked = '"What is it?", "It is a text."'
@@ -174,7 +171,7 @@ def test_a_licence_and_a_language_are_spelt_as_on_the_hub(run, tmp_path, words, 
 def test_a_tagger_is_shipped_once_it_gives_words_the_tags_that_were_scored(tmp_path):
     """Sentences of up to 26 words and 24 tokens a row: some are read in windows. The card's code cuts those."""
     run = finished_race(tmp_path / "run", "tokens")
-    shipped = ship(run, tmp_path / "out", onnx=True)
+    shipped = ship(run, tmp_path / "out")
     said = by_pipeline(shipped.card, shipped.path)
     assert {entity["entity_group"] for sentence in said for entity in sentence} <= {"acid"}
     [scored] = [score for score in recorded(run).scores if (score.contestant, score.seed) == ("DAPT", 1)]
@@ -199,8 +196,6 @@ def test_a_tagger_is_shipped_once_it_gives_words_the_tags_that_were_scored(tmp_p
     assert len(ends) == 2
     assert f"{cut} of the 30 test sentences are longer" in card
     assert "| label | test entities |" in card
-    assert shipped.int8.items == 30
-    assert shipped.int8.dev_float == pytest.approx(shipped.int8.dev, abs=0.3)
     config = files.read_json(shipped.path / "config.json")
     assert config["architectures"] == ["BertForTokenClassification"]
     assert not config.get("problem_type")
@@ -459,9 +454,8 @@ def test_nothing_of_anybody_else_is_replaced(run, tmp_path):
     assert ("README.md", len("edited")) in push(to, "ada/salts", dry_run=True).files
 
 
-@pytest.mark.parametrize("family", ["distilbert", "roberta"])
-def test_a_tokenizer_gives_only_inputs_that_the_model_takes(tmp_path, family):
-    run = finished_race(tmp_path / "run", family=family)
+def test_a_tokenizer_gives_only_inputs_that_the_model_takes(tmp_path):
+    run = finished_race(tmp_path / "run", family="distilbert")
     to = ship(run, tmp_path / "out").path
     loaded = check.load_shipped(to)
     assert loaded.tokenizer.model_input_names == ["input_ids", "attention_mask"]
@@ -507,9 +501,14 @@ def test_the_int8_copy_and_its_measures_while_the_test_labels_stay_sealed(run, t
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "pooling"), [("score", "pooler"), ("sequence", "mean")])
-def test_the_int8_copy_of_a_number_and_of_pooled_states(tmp_path, kind, pooling):
-    shipped = ship(finished_race(tmp_path / "run", kind, pooling=pooling), tmp_path / "out", onnx=True)
+@pytest.mark.parametrize(
+    ("kind", "pooling"), [("score", "pooler"), ("sequence", "mean"), ("span", "pooler"), ("tokens", "pooler")]
+)
+def test_the_int8_copy_of_other_outputs_than_a_label(tmp_path, kind, pooling):
+    run = finished_race(tmp_path / "run", kind, pooling=pooling, paired=kind == "span")
+    shipped = ship(run, tmp_path / "out", onnx=True)
+    assert shipped.int8.items == 30
+    assert shipped.int8.same_whole == 1 or kind != "span"
     assert 0.5 < shipped.int8.agreement <= 1
     assert shipped.int8.dev_float == pytest.approx(shipped.int8.dev, abs=0.3)
 

@@ -16,7 +16,6 @@ from acclimate.reading import published
 from acclimate.reading.datasets import blurb
 from acclimate.reading.datasets.catalogue import Dataset, split_form
 from acclimate.reading.formats.delimited import delimited_examples, iob_examples, number, one_of
-from acclimate.studies import datasets
 from acclimate.tasks.metrics import METRICS
 from acclimate.text.corpus import write_corpus
 from acclimate.text.documents import read_documents
@@ -77,7 +76,7 @@ def catalogue() -> Iterator[tuple[Dataset, ...]]:
         patch.setattr(blurb, "DATASETS", CATALOGUE)
         title, _ = published.CATALOGUES["blurb"]
         patch.setattr(published, "CATALOGUES", {"blurb": (title, CATALOGUE)})
-        patch.setattr(datasets, "CATALOGUES", published.CATALOGUES)
+        patch.setattr("acclimate.studies.inputs.CATALOGUES", published.CATALOGUES)
         yield CATALOGUE
 
 

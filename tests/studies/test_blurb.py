@@ -16,7 +16,7 @@ import torch
 import toys
 from acclimate.core import settings
 from acclimate.core.types import Example
-from acclimate.data.inputs import Inputs
+from acclimate.data.gather import Inputs
 from acclimate.jobs.job import with_needs
 from acclimate.methods import finetune
 from acclimate.races import work
@@ -29,8 +29,7 @@ from acclimate.reading.datasets import blurb
 from acclimate.reading.datasets.catalogue import Form
 from acclimate.statistics.means import mean_interval
 from acclimate.studies.blurb import BLURB_SCORE, BlurbRecipe, _means, _refused, design
-from acclimate.studies.datasets import fitted
-from acclimate.studies.models import models_of
+from acclimate.studies.inputs import fitted, models_of
 from acclimate.tasks.metrics import BLURB, blurb_score, metric_for
 from acclimate.tasks.prepared import prepare
 from acclimate.tasks.task import Task

@@ -8,7 +8,7 @@ from acclimate.core import files
 from acclimate.reading.formats.hoc import HALLMARKS as NAMES
 from acclimate.studies import write_tables
 from acclimate.studies.blurb_submission import HALLMARKS, predictions
-from acclimate.studies.models import CONSTANT
+from acclimate.studies.inputs import CONSTANT
 from studies import outcome_of_pairs
 
 

@@ -14,7 +14,7 @@ from transformers import AutoTokenizer
 
 from acclimate.core import settings
 from acclimate.core.types import Example
-from acclimate.data.inputs import Inputs
+from acclimate.data.gather import Inputs
 from acclimate.jobs.job import with_needs
 from acclimate.models.classifier import load_classifier
 from acclimate.races.design import Design

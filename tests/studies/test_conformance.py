@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 import toys
 from acclimate import cli
 from acclimate.core import files, settings
-from acclimate.data.inputs import Inputs
+from acclimate.data.gather import Inputs
 from acclimate.jobs.job import with_needs
 from acclimate.methods import finetune
 from acclimate.races import work

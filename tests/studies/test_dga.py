@@ -14,7 +14,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 import toys
 from acclimate.core import settings
 from acclimate.core.types import Cost
-from acclimate.data.inputs import Inputs, Raw
+from acclimate.data.gather import Inputs, Raw
 from acclimate.jobs.run import do_all
 from acclimate.methods import METHODS
 from acclimate.races.compare import MAIN
@@ -24,8 +24,9 @@ from acclimate.races.tables import as_csv, write
 from acclimate.reading.labelled import LabelledFiles
 from acclimate.reading.published import read_task
 from acclimate.reports.table import HEADING
-from acclimate.studies import STUDIES, datasets
+from acclimate.studies import STUDIES
 from acclimate.studies.dga import ADAPTED, AVERAGE, AVERAGE_ACCURACY, ENSEMBLE, MLM, DgaStudyRecipe, design, reported
+from acclimate.studies.inputs import with_dev_rows
 from acclimate.tasks.metrics import METRICS
 from acclimate.tasks.prepared import open_prepared
 from acclimate.training.plan import Plan
@@ -217,9 +218,9 @@ def test_a_dev_set_that_was_drawn_from_train_trains_where_nothing_is_chosen_on_i
 def test_a_published_dataset_says_whether_its_dev_set_was_drawn_from_train(sizes, more, data, catalogue, monkeypatch):
     read = read_task(LabelledFiles(train=Path("Topics")), data)
     entries = tuple(replace(entry, sizes=sizes) for entry in catalogue)
-    monkeypatch.setattr(datasets, "CATALOGUES", {"blurb": ("", entries)})
+    monkeypatch.setattr("acclimate.studies.inputs.CATALOGUES", {"blurb": ("", entries)})
     train = read.splits["train"]
-    assert len(datasets.with_dev_rows(read).splits["train"]) == len(train) + more
+    assert len(with_dev_rows(read).splits["train"]) == len(train) + more
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from acclimate.core import settings
-from acclimate.data.inputs import Inputs
+from acclimate.data.gather import Inputs
 from acclimate.methods import METHODS, finetune, mlm, tapter
 from acclimate.reading.datasets import blurb
 from acclimate.studies import STUDIES
 from acclimate.studies.choices import TABLES, ChoicesRecipe
 from acclimate.studies.dga import ADAPTED, ENSEMBLE, TABLE_2, TABLE_3, DgaStudyRecipe
-from acclimate.studies.models import models_of
+from acclimate.studies.inputs import models_of
 from acclimate.studies.stilt import PAPER
 from acclimate.studies.tapter import TapterStudyRecipe
 from acclimate.studies.tlm import TlmStudyRecipe, variants

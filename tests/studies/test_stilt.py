@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from acclimate.core import settings
-from acclimate.data.inputs import Inputs
+from acclimate.data.gather import Inputs
 from acclimate.jobs.job import Job, with_needs
 from acclimate.jobs.run import do_all
 from acclimate.methods import stilt

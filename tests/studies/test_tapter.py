@@ -12,7 +12,7 @@ import pytest
 
 from acclimate.core import settings
 from acclimate.core.types import Cost
-from acclimate.data.inputs import Inputs, Raw
+from acclimate.data.gather import Inputs, Raw
 from acclimate.models.encoder import new_encoder, save_model
 from acclimate.races.design import Design
 from acclimate.races.outcome import Outcome

@@ -12,7 +12,7 @@ import pytest
 import toys
 from acclimate.core import files, settings
 from acclimate.core.figures import si
-from acclimate.data.inputs import Inputs
+from acclimate.data.gather import Inputs
 from acclimate.jobs.job import with_needs
 from acclimate.methods import finetune
 from acclimate.races.contestants import enter
@@ -25,7 +25,7 @@ from acclimate.races.run import run
 from acclimate.races.tables import write
 from acclimate.reading.datasets import tlm as datasets
 from acclimate.studies import write_tables
-from acclimate.studies.datasets import means_over_tasks
+from acclimate.studies.inputs import means_over_tasks
 from acclimate.studies.tlm import (
     AVERAGE,
     FIGURE_1,

@@ -13,9 +13,9 @@ from acclimate.tasks.tags import (
     fallback,
     join_tags,
     joined_tags,
-    other_scheme,
     scheme_of,
     split_words,
+    standard_tags,
     tags_of,
     text_of,
     words_of,
@@ -72,18 +72,21 @@ def test_a_scheme_is_told_by_its_letters(tags: set[str], scheme: str | None) -> 
 
 
 @pytest.mark.parametrize(
-    ("tags", "tag"),
+    ("tags", "spelling"),
     [
-        ({"B-a", "M-a", "E-a", "S-a", "O"}, "M-a"),
-        ({"B-a", "M-a", "E-a", "W-a", "O"}, "M-a"),
-        ({"B-a", "I-a", "L-a", "U-a", "O"}, ""),
-        ({"B-a", "I-a", "O"}, ""),
-        ({"NN", "L-b"}, ""),
-        ({"W-a", "V-a", "O"}, ""),
+        ("B-a M-a E-a S-a O", "B-a I-a E-a S-a O"),
+        ("B-a M-a E-a W-a O", "B-a I-a E-a S-a O"),
+        ("a_B a_M a_E a_W O", "B-a I-a E-a S-a O"),
+        ("b-a m-a e-a w-a o", "B-a I-a E-a S-a O"),
+        ("B M E S O", "B I E S O"),
+        ("B-a I-a M-a O", ""),  # I- and M- would become one tag
+        ("B-a M-a E-a S-a", ""),  # no O: a scheme for the characters of words
+        ("B-a I-a L-a U-a O", ""),
+        ("NN L-b", ""),
     ],
 )
-def test_tags_of_bmes_are_known_for_what_they_are(tags: set[str], tag: str) -> None:
-    assert other_scheme(tags) == tag
+def test_tags_of_bmes_become_iobes(tags: str, spelling: str) -> None:
+    assert standard_tags(tags.split()) == dict(zip(tags.split(), spelling.split(), strict=False))
 
 
 # words:      0    1    2    3    4    5    6    7

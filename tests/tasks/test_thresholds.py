@@ -9,9 +9,9 @@ from scipy.special import logit
 
 from acclimate.core.types import Example
 from acclimate.tasks.metrics import metric_named
-from acclimate.tasks.prepared import prepare
+from acclimate.tasks.prepared import Prepared, prepare
 from acclimate.tasks.task import Task
-from acclimate.tasks.thresholds import decide, has_threshold, labels_above
+from acclimate.tasks.thresholds import decide, labels_above
 
 LABELS = ("soil", "orbit", "heart")
 
@@ -67,7 +67,7 @@ def test_rare_classes_are_predicted_sooner_where_that_scores_better_on_dev(tmp_p
     ],
 )
 def test_nothing_is_to_be_decided_where_the_most_probable_class_is_best(kind, metric, decides):
-    assert has_threshold(SimpleNamespace(kind=kind, metric=metric_named(metric))) is decides
+    assert Prepared.has_threshold.fget(SimpleNamespace(kind=kind, metric=metric_named(metric))) is decides
 
 
 def test_labels_are_those_above_zero_by_name():

@@ -256,7 +256,7 @@ def check_settings(name: str, parameters: Mapping[str, Any], *more: str) -> Any:
             raise ValueError(f"command line: '{key}' is an option here, not a setting: write --{option} {value}")
     path = parameters.get("recipe")
     file_recipe = settings.from_toml(type(base), path, base=base) if path else base
-    return settings.override(file_recipe, [*assignments_in(parameters), *more])
+    return settings.override(file_recipe, assignments_in(parameters, *more))
 
 
 def check_ready(parameters: Mapping[str, Any]) -> None:
@@ -349,9 +349,13 @@ def check_tracker(names: Sequence[str] | None) -> None:
                 raise ValueError(f"no tracker is named '{name}'. Known: {', '.join(TRACKERS)}")
 
 
-def assignments_in(parameters: Mapping[str, Any]) -> list[str]:
-    """Return the settings that were typed. Raises ValueError for one that was typed twice."""
-    assignments = apart(parameters[LISTED])[1] if LISTED in parameters else list(parameters.get("assignments") or [])
+def assignments_in(parameters: Mapping[str, Any], *options: str) -> list[str]:
+    """Return the settings that were typed, then `options`: those typed as options, as `key=value`.
+
+    Raises ValueError for one that was typed twice.
+    """
+    typed = apart(parameters[LISTED])[1] if LISTED in parameters else list(parameters.get("assignments") or [])
+    assignments = [*typed, *options]
     values: dict[str, str] = {}
     for key, _, value in (assignment.partition("=") for assignment in assignments):
         if key in values:

@@ -13,7 +13,7 @@ from acclimate.core.door import option
 if TYPE_CHECKING:
     from acclimate.core.types import Watch
     from acclimate.data.examination import Examination
-    from acclimate.data.inputs import Inputs, Raw
+    from acclimate.data.gather import Inputs, Raw
     from acclimate.jobs.where import Where
     from acclimate.races.outcome import StudyEnd
     from acclimate.races.planning.budget import Budget

@@ -12,7 +12,7 @@ from acclimate.data.embedded import embedded_files, is_embedded
 from acclimate.reading.labels import Stated
 
 if TYPE_CHECKING:
-    from acclimate.data.inputs import Leaks, Raw
+    from acclimate.data.gather import Leaks, Raw
     from acclimate.reading.labelled import LabelledFiles
 
 Separated = Literal["line", "blank"]
@@ -77,7 +77,7 @@ class TaskOptions:
     def raw_text(self, corpus: Any, general: Any, separated: Separated) -> Raw:
         """Return the raw text that a user's corpora become. separated: what ends a document in .txt files"""
         from acclimate.data.as_files import raw_text
-        from acclimate.data.inputs import Raw
+        from acclimate.data.gather import Raw
 
         domain, general = (None if held is None else raw_text(held, column=self.text) for held in (corpus, general))
         return Raw(domain, general, separated)

@@ -95,7 +95,7 @@ def race(
     >>> print(study)
     """
     from acclimate.data.examination import grave
-    from acclimate.data.inputs import Inputs
+    from acclimate.data.gather import Inputs
     from acclimate.models.loading import UNSTATED, start_of
     from acclimate.races.planning.budget import check_budget
     from acclimate.races.recipe import LearningCurveRecipe

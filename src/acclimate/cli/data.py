@@ -36,8 +36,7 @@ def prepare(
     """Read, split and check labelled files, and seal the test labels: OUT/data, a task for `adapt`. Trains nothing."""
     from acclimate.core import ranks
     from acclimate.data.doctor import examine
-    from acclimate.data.gather import prepare_task
-    from acclimate.data.inputs import Inputs
+    from acclimate.data.gather import Inputs, prepare_task
     from acclimate.reports.page import escaped
 
     with session.watched() as watch:

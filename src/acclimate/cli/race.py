@@ -27,7 +27,7 @@ from acclimate.studies import FAILED, documents_of
 INTERRUPTED_STATUS = 130  # of a process that ended at ctrl-C
 
 if TYPE_CHECKING:
-    from acclimate.data.inputs import Raw
+    from acclimate.data.gather import Raw
     from acclimate.reading.labelled import LabelledFiles
 
 
@@ -184,7 +184,7 @@ def race(
     from dataclasses import replace
 
     from acclimate.data.checkpoints import parse_checkpoints
-    from acclimate.data.inputs import Inputs
+    from acclimate.data.gather import Inputs
     from acclimate.models.loading import start_of
     from acclimate.races import race
     from acclimate.races.recipe import ALL, heeded, stated_methods
@@ -282,7 +282,7 @@ def evaluate(
     """Fine-tune one model on a task with several seeds, choose on dev, test once; mean score and interval."""
     from dataclasses import replace
 
-    from acclimate.data.inputs import Inputs
+    from acclimate.data.gather import Inputs
     from acclimate.races.recipe import for_model, heeded
 
     recipe = session.note(replace(heeded(session.recipe, for_model()), contestants=()))

@@ -20,7 +20,7 @@ from acclimate.cli.verb import Session, verb
 from acclimate.studies import STUDIES, Study
 
 if TYPE_CHECKING:
-    from acclimate.data.inputs import Raw
+    from acclimate.data.gather import Raw
     from acclimate.reading.labelled import LabelledFiles
 
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="--out of race, evaluate or a study.")]
@@ -87,7 +87,7 @@ def _texts_command(named: Study, out: Path) -> Callable[..., None]:
 
 def _run(session: Session, named: Study, **inputs: Any) -> None:
     """Run a study, or say what it would still do and cost."""
-    from acclimate.data.inputs import Inputs
+    from acclimate.data.gather import Inputs
     from acclimate.studies import FAILED, documents_of, dry_run_study, run_study
 
     out = session.parameters["out"]

@@ -22,11 +22,11 @@ def _column(name: str, help: str) -> Any:
 
 def _check_predict(parameters: Mapping[str, Any]) -> None:
     from acclimate.data.as_files import HubChoice, is_hub_id, source_of
-    from acclimate.shipping.texts import STDIN, checkpoint_in
+    from acclimate.shipping.texts import STDIN, check_first_row, checkpoint_in
     from acclimate.shipping.writers import check_explanations, check_out
     from acclimate.text.untrusted import check_file
 
-    checkpoint_in(parameters["model"], parameters["contestant"])
+    checkpoint = checkpoint_in(parameters["model"], parameters["contestant"])
     check_out(parameters["out"], parameters["file"], parameters["keep"] or ())
     if parameters["explain"] is not None:
         check_explanations(parameters["explain"], parameters["file"], parameters["out"])
@@ -37,6 +37,9 @@ def _check_predict(parameters: Mapping[str, Any]) -> None:
         and source_of(parameters["file"], HubChoice()) is None
     ):
         check_file(Path(parameters["file"]))
+        columns = {role: parameters[role] for role in ("text", "pair", "id")}
+        form, keep = parameters["format"], parameters["keep"] or ()
+        check_first_row(Path(parameters["file"]), checkpoint, form=form, keep=keep, **columns)
 
 
 @verb(check=_check_predict)
@@ -134,7 +137,7 @@ def predict(
 
 def _check_embed(parameters: Mapping[str, Any]) -> None:
     from acclimate.data.as_files import HubChoice, is_hub_id, source_of
-    from acclimate.shipping.texts import STDIN
+    from acclimate.shipping.texts import STDIN, check_first_row, checkpoint_in
     from acclimate.shipping.writers import VECTORS, check_path
     from acclimate.text.untrusted import check_file
 
@@ -142,6 +145,11 @@ def _check_embed(parameters: Mapping[str, Any]) -> None:
     file = parameters["file"]
     if file != STDIN and not is_hub_id(file) and source_of(file, HubChoice()) is None:
         check_file(Path(file))
+        model, contestant = parameters["model"], parameters["contestant"]
+        if contestant or (Path(model).is_dir() and not (Path(model) / "config.json").is_file()):
+            model = checkpoint_in(model, contestant)
+        columns = {role: parameters[role] for role in ("text", "id")}
+        check_first_row(Path(file), model, "sequence", form=parameters["format"], **columns)
 
 
 @verb(check=_check_embed)

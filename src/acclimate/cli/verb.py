@@ -110,7 +110,7 @@ class Session:
 
         path = self.parameters.get("recipe")
         file_recipe = settings.from_toml(type(base), path, base=base) if path else base
-        return self.note(settings.override(file_recipe, [*assignments_in(self.parameters), *more]))
+        return self.note(settings.override(file_recipe, assignments_in(self.parameters, *more)))
 
     def note(self, recipe: Recipe) -> Recipe:
         """Remember the recipe for the lock file, and return it."""
@@ -205,7 +205,7 @@ def _arguments(function: Callable[..., None], parameters: Mapping[str, Any]) -> 
     if "labelled" in names:
         arguments["labelled"] = labelled_files_of(parameters)
     if "raw" in names:
-        from acclimate.data.inputs import Raw
+        from acclimate.data.gather import Raw
 
         arguments["raw"] = Raw(parameters["corpus"], parameters["general"], parameters["separated"])
     return arguments

@@ -286,21 +286,27 @@ def override(recipe: T, assignments: Iterable[str]) -> T:
 def nested(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings as `from_mapping` takes them, from keywords: `plan__rate=1` and `plan={"rate": 1}` are the same,
     and so is the key "plan.rate".
+
+    Raises ValueError for a setting that has two values.
     """
     mapping: dict[str, Any] = {}
     for key, value in values.items():
         *parents, last = key.replace("__", ".").split(".")
-        inner = mapping
-        for parent in parents:
-            group = inner.setdefault(parent, {})
-            if not isinstance(group, dict):
-                raise ValueError(f"{key}: '{parent}' is also given as {group!r}. Remove one of them")
-            inner = group
-        if isinstance(value, Mapping):
-            inner[last] = {**inner.get(last, {}), **nested(value)}
-        else:
-            inner[last] = value
+        branch: dict[str, Any] = {last: nested(value) if isinstance(value, Mapping) else value}
+        for parent in reversed(parents):
+            branch = {parent: branch}
+        _join(mapping, branch, key)
     return mapping
+
+
+def _join(mapping: dict[str, Any], branch: Mapping[str, Any], key: str) -> None:
+    for name, value in branch.items():
+        if isinstance(mapping.get(name), dict) and isinstance(value, Mapping):
+            _join(mapping[name], value, key)
+        elif name in mapping:
+            raise ValueError(f"{key}: '{name}' is also given as {mapping[name]!r}. Remove one of them")
+        else:
+            mapping[name] = value
 
 
 def assignments_of(values: Mapping[str, Any]) -> list[str]:

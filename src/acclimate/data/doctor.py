@@ -32,9 +32,17 @@ from acclimate.data.examination import (
     Level,
     Pieces,
 )
-from acclimate.data.leaks import MOST_ROWS, NEAR, SEALED, Sealed, SourceLeaks, Splits
+from acclimate.data.leaks import (
+    MOST_ROWS,
+    NEAR,
+    SEALED,
+    Sealed,
+    SourceLeaks,
+    Splits,
+    find_partners,
+    findings_on_partners,
+)
 from acclimate.data.model import OpenedModel, check_checkpoint, check_rows
-from acclimate.data.partners import find_partners, findings_on_partners
 from acclimate.reports.page import amount, share
 from acclimate.tasks.tags import borne, words_of
 from acclimate.tasks.task import Kind, classes_in

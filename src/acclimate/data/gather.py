@@ -1,25 +1,30 @@
-"""Turn what a user names into the materials of a study: read, examined, split if necessary, and without leaks."""
+"""What a study is run on, as a user names it (`Inputs`), and the materials that it becomes: examined, prepared and
+without leaks (`gather`).
+"""
 
 from __future__ import annotations
 
 import hashlib
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from acclimate.core import files, ranks, settings
 from acclimate.core.door import option
 from acclimate.core.settings import SEEDS
-from acclimate.core.types import SPLITS, Document, Example, Split, Watch
-from acclimate.data.doctor import folded_splits, note_removal, removed
+from acclimate.core.types import SPLITS, Document, Example, Progress, Split, Watch, unwatched
+from acclimate.data.as_files import is_hub_id, labelled_files
+from acclimate.data.doctor import examine, folded_splits, note_removal, removed
 from acclimate.data.examination import Examination
 from acclimate.data.folds import with_folds
-from acclimate.data.inputs import Inputs
 from acclimate.data.materials import Materials, RawText, built_corpus, corpus_of_split, listing
-from acclimate.data.model import check_sources
-from acclimate.reading.labelled import Labelled
+from acclimate.data.model import check_sources, open_model
+from acclimate.models.loading import resolved
+from acclimate.reading.labelled import Labelled, LabelledFiles, fewer, read_files, with_way_out
+from acclimate.reading.published import read_task
+from acclimate.reading.tables import ColumnError
 from acclimate.reports.page import amount
 from acclimate.tasks.prepared import Prepared, prepare
 from acclimate.tasks.spans import PASSAGE
@@ -34,15 +39,96 @@ HELD_OUT = 20  # of this many documents of raw text, one is held out to measure 
 MOST_HELD_OUT = 2_000  # documents of general text that are held out; from a large corpus a smaller share
 HELDOUT = {"domain": "heldout", "general": "general-heldout"}  # raw text -> folder of its held-out documents
 
+Leaks = Literal["keep", "drop"]
+
+
+@dataclass(frozen=True)
+class Raw:
+    """A user's raw text: files or folders. separated: what ends a document in .txt files."""
+
+    domain: Path | None = None
+    general: Path | None = None
+    separated: Literal["line", "blank"] = "line"
+
+    def texts(self) -> dict[str, RawText]:
+        """Return the raw text of each name that has some."""
+        paths = {"domain": self.domain, "general": self.general}
+        return {name: RawText(path, self.separated) for name, path in paths.items() if path is not None}
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a study is run on.
+
+    out       the directory of the study, in which data are prepared; a dry run has a temporary one here
+    task      the labelled files; None where the study's settings name its datasets
+    raw       raw text of the domain, and general text
+    models    directories or hub ids
+    checkpoints  name -> directory or hub id of an encoder that races as it is (data/checkpoints.py::checked)
+    data      the folder of a benchmark, of which datasets are taken by name; None where all are files
+    leaks     labelled rows that contain a test text: "keep" scores with and without them, "drop" removes them
+    rows      number of training rows to sample, every class among them; 0: all
+    """
+
+    out: Path
+    task: LabelledFiles | None = None
+    raw: Raw = field(default_factory=Raw)
+    models: tuple[str, ...] = ()
+    checkpoints: Mapping[str, str] = field(default_factory=dict)
+    data: Path | None = None
+    leaks: Leaks = "keep"
+    rows: int = 0
+    watch: Watch = unwatched
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "models", tuple(map(resolved, self.models)))
+
+    @property
+    def model(self) -> str | None:
+        """The model of a study that takes one; None where none was given."""
+        return self.models[0] if self.models else None
+
+    def labelled(self) -> Labelled:
+        """Return the labelled rows, as many as were asked for. Raises ValueError as `read_task` does."""
+        assert self.task is not None
+        labelled = read_task(self.task, self.data)
+        if labelled.kind == "search":
+            self.watch(Progress("reading", 0, 0, "rows", {"note": labelled.notes[0]}))
+        return fewer(labelled, self.rows, seed=0)
+
+
+def read_dataset(dataset: str | LabelledFiles, data: Path | None) -> Labelled:
+    """Return one of several datasets: a labelled file, by its path or with what is stated of it, or else a dataset in
+    the folder `data`, or without that a dataset of the hub. Raises ValueError as `read_task` does.
+    """
+    labelled = dataset if isinstance(dataset, LabelledFiles) else LabelledFiles(train=Path(dataset))
+    if data is None and is_hub_id(labelled.train):
+        return read_files(labelled_files(labelled.train, labelled, dev=labelled.dev, test=labelled.test))
+    is_file = labelled.train.is_file() or (labelled.kind == "tokens" and labelled.train.is_dir())
+    try:
+        return read_task(labelled, None if is_file else data)
+    except ColumnError as error:
+        if isinstance(dataset, LabelledFiles):
+            raise
+        raise with_way_out(error, dataset) from error
+
 
 def gather(
-    inputs: Inputs, labelled: Labelled, examination: Examination, *, folds: int = 0, seeds: int = SEEDS
+    inputs: Inputs,
+    labelled: Labelled,
+    *,
+    seeds: int = SEEDS,
+    comparisons: int = 1,
+    folds: int = 0,
+    finetune: Any = None,
+    training: Labelled | None = None,
 ) -> Materials:
     """Return the materials of a study of one task, and write the doctor's examination to `inputs.out/examination.json`.
 
     labelled     the rows that were read of `inputs.task`
-    examination  the doctor's findings on these rows, the raw text and the model of the inputs
+    seeds, comparisons, finetune  of the study, as the doctor takes them
     folds        of a cross-validation that is repeated `seeds` times; 0: none
+    training     the rows to train on, where the study has others than the examined ones
 
     Documents of raw text that contain a dev or test text are left out. One in HELD_OUT documents of the domain, and at
     most the same share of the general text, are held out of all training and retrieval, to measure the loss on.
@@ -52,10 +138,13 @@ def gather(
     assert inputs.task is not None
     if folds and labelled.kind == "search":
         raise ValueError(f"{option('folds', str(folds))}: a search task is not scored by cross-validation. Remove it")
-    task, labelled, examination = prepare_task(inputs, labelled, examination)
+    planned: dict[str, Any] = {"seeds": seeds, "comparisons": comparisons, "folds": folds, "finetune": finetune}
+    model, texts = open_model(inputs.model), inputs.raw.texts()
+    examination = examine(labelled, texts, model=model, **planned, watch=inputs.watch)
+    task, labelled, examination = prepare_task(inputs, training or labelled, examination)
     place, watch = inputs.out / "corpora", inputs.watch
     task_text = corpus_of_split(task, "train", place, watch)
-    making = _Making(inputs.raw.texts(), place, task, examination, watch)
+    making = _Making(texts, place, task, examination, watch)
     domain, heldout, on_domain = making.domain()
     general, general_heldout, on_general = making.general()
     materials = Materials(

@@ -1,4 +1,4 @@
-"""Find dev and test items in train or in a corpus (leaks), and copies within a split.
+"""Find dev and test items in train or in a corpus (leaks), copies within a split, and partners of test rows in train.
 
 A text leaks an item if it contains the item's words exactly, a near-duplicate of it, or at least half of its runs of 13
 words (text/overlap/references.py). A text that shares fewer runs has a passage. Passages are counted and shown, but not
@@ -6,7 +6,11 @@ removed, because unrelated texts share stock phrases.
 
 A document contains an item with a pair if it contains one of the two texts. A row contains it only if each of the row's
 texts contains the item's text in the same place: a passage with another question is another item, and so is a pair in
-the other order (data/partners.py counts those).
+the other order.
+
+A partner of a test row is no leak: a row of train with its template, with one text of its pair, or with its pair in the
+other order. A random split puts such rows on both sides. Where the order matters (entailment) or the label is a number,
+the turned pair asks something else. It shares its words with train all the same, so the score without it is reported.
 
 Documents are named by their number in the order of reading, from 1, because ids need not be unique. Labels of test
 items are compared and counted, but neither kept nor shown.
@@ -21,9 +25,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import get_args
 
+from acclimate.core.door import option
 from acclimate.core.types import Example, Label, Split
-from acclimate.data.examination import SHOWN, Copies, Leak, LeakKind, Sighting
-from acclimate.reports.page import beginning
+from acclimate.data.examination import SHOWN, Copies, Finding, Leak, LeakKind, PartnerKind, Partners, Sighting
+from acclimate.reading.labelled import Labelled
+from acclimate.reading.splitting import template_keys, text_keys
+from acclimate.reports.page import amount, beginning, share
 from acclimate.text.overlap.references import HALF, Match, References
 from acclimate.text.overlap.words import GRAM, normalised_words
 
@@ -33,8 +40,11 @@ NEAR = 0.8  # least Jaccard similarity of character 5-grams of near-duplicates
 MOST_ROWS = 25  # matches of a row that are looked for; similar rows get others
 MOST_PARTS = 1000  # of one part of a row with a pair: only some belong to a pair with the other part
 EXAMPLES = 5  # kept of each kind of leak
+MANY = 0.1  # share of the test rows from which on partners are a warning
+BEGINNING = 60  # characters of an example in a finding on partners
 _FIRST, _BEFORE = 40, 20  # characters shown of the beginning, and before the shared passage
 Splits = Mapping[Split, Sequence[Example]]
+Keys = Sequence[tuple[str, ...]]  # of each row
 Met = dict[int, Match]  # indexed text -> how a text matches it
 
 
@@ -308,3 +318,83 @@ def _excerpt(text: str, place: int) -> str:
     if place <= 2 * _FIRST:
         return beginning(text, SHOWN)
     return beginning(f"{beginning(text, _FIRST)} {text[place - _BEFORE :]}", SHOWN)
+
+
+def find_partners(labelled: Labelled, *, every: bool = False) -> tuple[Partners, ...]:
+    """Return the test rows that have a partner in train, by the kind of partner.
+
+    every  True: each labelled row is a test row and a training row, as in a cross-validation
+    """
+    train, test = labelled.splits["train"], labelled.splits["test"]
+    if every:
+        train = test = tuple(row for rows in labelled.splits.values() for row in rows)
+    rows = train if every else (*train, *test)
+    items = range(len(rows) - len(test), len(rows))
+    words = [(normalised_words(row.text), normalised_words(row.pair or "")) for row in rows]
+    of_pairs = iter(text_keys([row for row in rows if row.pair]))
+    texts: Keys = [next(of_pairs) if row.pair else () for row in rows]
+    pairs: Keys = [("\n".join(both),) if all(both) else () for both in words]
+    turned: Keys = [("\n".join(reversed(both)),) if all(both) else () for both in words]
+    templates: Keys = [(key,) for key in template_keys(rows)]
+    searches: dict[PartnerKind, tuple[Keys, Keys]] = {
+        "swapped": (pairs, turned),
+        "text": (texts, texts),
+        "template": (templates, templates),
+    }
+    kinds: list[Partners] = []
+    swapped: set[int] = set()  # these share both texts
+    for kind, (held, sought) in searches.items():
+        holders: dict[str, list[int]] = {}  # key -> training rows, two with different words at most
+        for row in range(len(train)):
+            for key in filter(None, held[row]):
+                same_key = holders.setdefault(key, [])
+                if not same_key or (len(same_key) == 1 and words[same_key[0]] != words[row]):
+                    same_key.append(row)
+        partners: dict[int, int] = {}
+        shared: set[str] = set()
+        for item in items if kind != "text" else (item for item in items if item not in swapped):
+            for key in sought[item]:
+                # a row with the same words is a copy, which the search for leaks counts
+                if (row := next((row for row in holders.get(key, ()) if words[row] != words[item]), -1)) >= 0:
+                    shared.add(key)
+                    partners.setdefault(item, row)
+        if not partners:
+            continue
+        swapped = swapped or {*partners} if kind == "swapped" else swapped
+        column = {"swapped": "", "text": "text", "template": "template"}[kind]
+        if kind == "text":
+            sides = {texts[item].index(key) for item in partners for key in texts[item] if key in shared}
+            named = (labelled.columns.text, labelled.columns.pair or "text")
+            column = named[sides.pop()] if len(sides) == 1 else "text"
+        item, row = next(iter(partners.items()))
+        example = tuple(f"{rows[place].id}: {beginning(text_and_pair(rows[place]), SHOWN)}" for place in (item, row))
+        ids = frozenset(rows[place].id for place in partners)
+        kinds.append(Partners(kind, ids, len(ids) / len(test), len(shared), column, example))
+    return tuple(kinds)
+
+
+def findings_on_partners(
+    partners: Sequence[Partners], divided: Sequence[Split], *, every: bool = False
+) -> list[Finding]:
+    """Return a finding on each kind of partners. divided: the splits that were split off train."""
+    findings = []
+    where = "another row" if every else "a row of train"
+    for kind in partners:
+        count, plural = len(kind.ids), len(kind.ids) != 1
+        what = {
+            "swapped": f"{'are pairs' if plural else 'is a pair'} that {where} has in the other order",
+            "text": f"{'share' if plural else 'shares'} one text of the pair with {where}",
+            "template": f"{'differ' if plural else 'differs'} from {where} in numbers and names only",
+        }[kind.kind]
+        first, second = (beginning(text, BEGINNING) for text in kind.example)
+        text = (
+            f"{count:,} {'labelled' if every else 'test'} text{'s' * plural} ({share(kind.share)}) {what} "
+            f"({amount(kind.groups, 'group')}), such as {first!r} and {second!r}."
+        )
+        way_out = "The report scores with and without these texts."
+        if kind.option and (every or "test" in divided):
+            way_out = f"{option('group', kind.option)} keeps such rows in one {'fold' if every else 'split'}. {way_out}"
+        elif kind.option:
+            way_out = f"{way_out} Give one file with {option('group', kind.option)} to keep such rows in one split."
+        findings.append(Finding("warning" if kind.share >= MANY else "note", text, way_out))
+    return findings

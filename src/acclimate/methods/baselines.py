@@ -52,7 +52,7 @@ from acclimate.tasks.constant import ANSWERS, constant_answers
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.tags import words_of
 from acclimate.tasks.task import Kind
-from acclimate.tasks.thresholds import Threshold, decide, has_threshold, labels_above
+from acclimate.tasks.thresholds import Threshold, decide, labels_above
 from acclimate.text.scripts import plain
 from acclimate.text.scripts import terms as terms_of
 
@@ -201,7 +201,7 @@ def fit_tfidf(recipe: TfidfRecipe, task: Prepared, *, watch: Watch = unwatched) 
     for setting in counted(settings, watch, "TF-IDF", total=len(settings), unit="fits", every=1):
         (_, rows), others = features[setting.longest], dev_rows[setting.longest]
         linear = FITS[task.kind](rows, gold, task.labels, setting)
-        if recipe.threshold == "dev" and has_threshold(task):
+        if recipe.threshold == "dev" and task.has_threshold:
             decision = decide(linear.outputs(others), dev_gold, linear.labels, task)
             linear = replace(linear, bias_C=linear.bias_C - decision.shift_C)
             looks += map(tuple, decision.tried)

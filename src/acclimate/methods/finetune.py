@@ -129,7 +129,7 @@ from acclimate.models.task_layers import pooling_of
 from acclimate.tasks.chance import nothing_learnt
 from acclimate.tasks.prepared import Prepared, open_prepared
 from acclimate.tasks.rows import SPANS, cut_off, emptied, encode_rows, encoded, with_labels
-from acclimate.tasks.thresholds import decide, has_threshold
+from acclimate.tasks.thresholds import decide
 from acclimate.text.streams import rows_stream
 from acclimate.training.checkpoint import AGAIN, finish, read_log, spent
 from acclimate.training.kernels import arithmetic
@@ -368,7 +368,7 @@ class Tuning:
                 "are scored on all"
             )
             watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
-        if recipe.threshold == "dev" and has_threshold(task):
+        if recipe.threshold == "dev" and task.has_threshold:
             output_layer(self.model)  # whose biases take what dev chooses, so refused before training
         self.measured = TaskLoss(self.model)
         self.plan = plan_of(recipe, task.sizes["train"], self.model.config.hidden_size)
@@ -424,7 +424,7 @@ class Tuning:
         merged = self.adapters.merged() if self.adapters else nullcontext()
         with merged, arithmetic(Plan(precision=precision), self.model.device):
             outputs, loss = outputs_and_loss(self.measured, dev.rows, self.labels)
-        if self.recipe.threshold == "dev" and has_threshold(self.task):
+        if self.recipe.threshold == "dev" and self.task.has_threshold:
             decision = decide(outputs, gold, self.labels, self.task)
             return Look(decision.score, loss, decision.predicted, decision)
         learnt = predictions_of(self.model, outputs, dev.rows, self.labels, texts=texts)

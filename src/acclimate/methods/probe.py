@@ -74,7 +74,7 @@ from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.rows import EXAMPLE, WORD, emptied, encoded, places_of, read_at_places, with_labels, word_values
 from acclimate.tasks.tags import fallback
 from acclimate.tasks.task import PROBED
-from acclimate.tasks.thresholds import Decision, Threshold, decide, has_threshold
+from acclimate.tasks.thresholds import Decision, Threshold, decide
 from acclimate.training.kernels import arithmetic
 from acclimate.training.loop import keep_some_freed_memory
 from acclimate.training.pieces import pad
@@ -174,7 +174,7 @@ def probe(
     states_RD = states_of(encoder, rows_of_dev, (layer.read_out,), precision=precision, watch=watch)[layer.read_out]
     predicted = decoded(layer(states_RD), rows_of_dev, task)
     looks = [predicted]
-    if threshold == "dev" and has_threshold(task):
+    if threshold == "dev" and task.has_threshold:
         decision = decided(layer, states_RD, task)
         layer, predicted, looks = shifted(layer, decision), decision.predicted, decision.tried
     score = task.score([example.label for example in dev], predicted)

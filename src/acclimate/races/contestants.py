@@ -28,7 +28,6 @@ from acclimate.races.recipe import ALL, RaceRecipe, Setting, contestants_of
 from acclimate.reports.table import COMBINED, FROZEN, UNADAPTED, UNTOUCHED
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.task import PROBED
-from acclimate.tasks.thresholds import has_threshold
 from acclimate.text.corpus import Corpus
 from acclimate.training.plan import Precision
 from acclimate.training.run import PLACES
@@ -336,7 +335,7 @@ def probed(name: str, model: Job | None, materials: Materials, tuning: finetune.
 
 def threshold_of(tuning: finetune.FinetuneRecipe, task: Prepared) -> dict[str, Any]:
     """Return the setting by which what is not fine-tuned chooses its threshold as fine-tuning does, if it has one."""
-    return {"threshold": "dev"} if has_threshold(task) and tuning.threshold == "dev" else {}
+    return {"threshold": "dev"} if task.has_threshold and tuning.threshold == "dev" else {}
 
 
 def tested_probe(fitted: Job, task: Prepared) -> Job:

@@ -24,11 +24,8 @@ from acclimate.core.door import option
 from acclimate.core.figures import duration, percent
 from acclimate.core.types import Label, Progress, Watch, unwatched
 from acclimate.data.checkpoints import check_unchanged, notes_on
-from acclimate.data.doctor import examine
-from acclimate.data.gather import COLUMNS, gather
-from acclimate.data.inputs import Inputs, Raw
+from acclimate.data.gather import COLUMNS, Inputs, Raw, gather
 from acclimate.data.materials import Materials
-from acclimate.data.model import open_model
 from acclimate.jobs.deadline import TimeUpError, deadline
 from acclimate.jobs.job import Job, decided, result_of
 from acclimate.jobs.lock import ENCODER, FITTED, USE
@@ -97,16 +94,13 @@ def materials_for(
     seconds = math.inf
     if budget is not None and budget.unit == "seconds" and raw.texts() and inputs.model is not None:
         seconds = ADAPTING * budget.amount
-    labelled, model = inputs.labelled(), open_model(inputs.model)
-    about: dict[str, Any] = {"seeds": recipe.seeds, "folds": recipe.folds}
-    planned = {**about, "comparisons": len(racing) * trains, "finetune": recipe.finetune}
+    labelled, comparisons = inputs.labelled(), len(racing) * trains
+    study: dict[str, Any] = {"seeds": recipe.seeds, "folds": recipe.folds, "finetune": recipe.finetune}
     try:
         with deadline(time.monotonic() + seconds, inputs.watch) as watch:
-            examination = examine(labelled, raw.texts(), model=model, **planned, watch=watch)
-            materials = gather(replace(inputs, watch=watch), labelled, examination, **about)
+            materials = gather(replace(inputs, watch=watch), labelled, comparisons=comparisons, **study)
     except TimeUpError:
-        examination = examine(labelled, model=model, **planned, watch=inputs.watch)
-        materials = gather(replace(inputs, raw=Raw()), labelled, examination, **about)
+        materials = gather(replace(inputs, raw=Raw()), labelled, comparisons=comparisons, **study)
         note = (
             f"Reading the raw text took more than {duration(seconds)}, {percent(ADAPTING)} of the budget, so no "
             f"contestant adapts to it. Set a larger {option('budget')} or less text."

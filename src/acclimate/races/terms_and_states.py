@@ -57,7 +57,7 @@ from acclimate.models.loading import load_tokenizer, origin
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.rows import SPANS, encode_rows, encoded, places_of
 from acclimate.tasks.task import Kind
-from acclimate.tasks.thresholds import decide, has_threshold
+from acclimate.tasks.thresholds import decide
 from acclimate.training.plan import Precision, move_to_device
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def fit(
         rows = _join_columns(train_terms[rows_R], weight * units["train"][rows_R])
         linear = FITS[task.kind](rows, [gold[row] for row in rows_R], task.labels, setting)
         others = _join_columns(dev_terms, weight * units["dev"])
-        if recipe.threshold == "dev" and has_threshold(task):
+        if recipe.threshold == "dev" and task.has_threshold:
             decision = decide(linear.outputs(others), dev_gold, linear.labels, task)
             linear = replace(linear, bias_C=linear.bias_C - decision.shift_C)
             looks.extend(map(tuple, decision.tried))

@@ -31,16 +31,15 @@ from acclimate.core.door import is_python, option
 from acclimate.core.figures import listed
 from acclimate.core.names import meant, shown
 from acclimate.core.types import SPLITS, Example, Label, Rejected, Split
-from acclimate.reading.bonds import BONDS, grouped
 from acclimate.reading.formats.beir import check_collection, is_collection, read_collection
 from acclimate.reading.formats.squad import IMPOSSIBLE, join_questions, question_rows, table_questions
-from acclimate.reading.label_forms import named_labels
 from acclimate.reading.labels import (
     Stated,
     check_seen,
     check_separator,
     check_train,
     label_from,
+    named_labels,
     notes_on_names,
     notes_on_numbers,
     notes_on_singles,
@@ -48,10 +47,9 @@ from acclimate.reading.labels import (
     respelt,
     task_kind,
 )
-from acclimate.reading.mentions import mention_rows
+from acclimate.reading.mentions import has_spans, mention_rows, span_rows
 from acclimate.reading.source import QUESTION_COLUMNS, WORKBOOK, Source, open_source
-from acclimate.reading.spans import has_spans, span_rows
-from acclimate.reading.splitting import split_off
+from acclimate.reading.splitting import BONDS, grouped, split_off
 from acclimate.reading.tables import ColumnError, Columns, FileRead, Row, check_accepted, read_rows, table_rows
 from acclimate.reading.tagged import (
     Fields,
@@ -62,7 +60,7 @@ from acclimate.reading.tagged import (
     split_documents,
     standard_labels,
     tagged_rows,
-    tags_metric,
+    usual_metric,
     words_with_tags,
 )
 from acclimate.tasks.metrics import metric_for, metric_named
@@ -190,12 +188,11 @@ def read_files(labelled: LabelledFiles, *, limits: ReadLimits = LIMITS) -> Label
     kind = task_kind(values, kind=labelled.kind, separator=labelled.separator, where=column)
     if kind == "tokens":
         return _read_tagged(labelled, sources, rows, notes, fields)
-    metric = metric_for(kind, labelled.metric)
     if not notes_on_labels:  # else labels are lists by now
         check_separator(values, kind, separator=labelled.separator, where=column)
     files = {split: _labelled(sources[split], file_rows, kind, labelled) for split, file_rows in rows.items()}
     if kind == "span":
-        return _read_questions(labelled, files, metric, notes)
+        return _read_questions(labelled, files, notes)
     files, spelling = _one_spelling(files, kind, labelled)
     train = files["train"].placed()
     notes = [*_notes_on_rows(files), *notes, *spelling, *_note_on_second_text(sources["train"], labelled)]
@@ -206,7 +203,7 @@ def read_files(labelled: LabelledFiles, *, limits: ReadLimits = LIMITS) -> Label
             check_seen(train, files[split].placed(), where=sources["train"].name)
     notes += notes_on_names(train, where=sources["train"].name)
     notes += notes_on_singles(train, tuple(split for split in SPLITS if split not in files))
-    return _labelled_task(labelled, files, _examples(files, kind), kind=kind, metric=metric, notes=notes)
+    return _labelled_task(labelled, files, _examples(files, kind), kind=kind, notes=notes)
 
 
 def check_labelled_files(labelled: LabelledFiles) -> None:
@@ -270,6 +267,8 @@ def _opened(labelled: LabelledFiles, limits: ReadLimits) -> tuple[LabelledFiles,
 
     Raises ValueError for faults that show before any row is read.
     """
+    if labelled.metric:
+        metric_named(labelled.metric)
     kind = labelled.kind
     sources: dict[Split, Source] = {}
     for split, path in labelled.paths.items():
@@ -347,8 +346,6 @@ def _check_options(labelled: LabelledFiles, sources: Mapping[Split, Source]) -> 
             f"separator={labelled.separator!r}: separates several labels, but kind={kind!r} has one label per row. "
             "Remove separator, or set kind='multilabel'"
         )
-    if labelled.metric:
-        metric_named(labelled.metric)
     places: dict[Path, Split] = {}
     for split, source in sources.items():
         other_split = places.setdefault(Path(os.path.realpath(source.path)), split)
@@ -490,10 +487,11 @@ def _read_tagged(
         if split in files:
             # joint tags count by their parts: a combination that train lacks is scored though it cannot be learnt
             check_seen(_taken_apart(train), _taken_apart(files[split].placed()), where=where, of="words")
-    metric = tags_metric(labelled.metric, {tag for _, label in train for tag in classes_in(label)}, where=where)
+    tags = {tag for _, label in train for tag in classes_in(label)}
+    usual = usual_metric(tags, metric=labelled.metric, where=where)
     notes = [*_notes_on_rows(files), *notes, *spelling]
-    notes += notes_on_tags(files["train"].labels, metric, where=where)
-    return _labelled_task(labelled, files, _examples(files, "tokens"), kind="tokens", metric=metric, notes=notes)
+    notes += notes_on_tags(files["train"].labels, labelled.metric or usual, where=where)
+    return _labelled_task(labelled, files, _examples(files, "tokens"), kind="tokens", notes=notes, usual=usual)
 
 
 def _taken_apart(labels: Sequence[tuple[str, Label]]) -> list[tuple[str, Label]]:
@@ -507,10 +505,14 @@ def _labelled_task(
     splits: Mapping[Split, Sequence[Example]],
     *,
     kind: Kind,
-    metric: Metric,
     notes: list[str],
+    usual: str = "",
 ) -> Labelled:
-    """Return the splits of the files, after splitting off dev or test where it is missing."""
+    """Return the splits of the files, after splitting off dev or test where it is missing.
+
+    usual: name of the metric if none is stated; "": that of the kind
+    """
+    metric = metric_for(kind, labelled.metric, usual)
     missing = tuple(split for split in SPLITS if split not in files)
     train = files["train"].source
     labels = sorted(
@@ -646,9 +648,7 @@ def name_of(task: str | LabelledFiles) -> str:
     return str(task.train) if isinstance(task, LabelledFiles) else task
 
 
-def _read_questions(
-    labelled: LabelledFiles, files: Mapping[Split, _File], metric: Metric, notes: list[str]
-) -> Labelled:
+def _read_questions(labelled: LabelledFiles, files: Mapping[Split, _File], notes: list[str]) -> Labelled:
     """Return what `read_files` returns for questions: an article may be in two files, a question may not."""
     articles = {row.id: row.group for file in files.values() for row in file.rows}
     questions = _questions_of_pairs([row for file in files.values() for row in file.rows])
@@ -661,7 +661,7 @@ def _read_questions(
     if len(titles) >= FEWEST_ARTICLES and len(files) < len(SPLITS):
         splits["train"] = [replace(row, group=row.group or articles[row.id]) for row in splits["train"]]
     notes = [*_notes_on_rows(files), *notes]
-    read = _labelled_task(labelled, files, splits, kind="span", metric=metric, notes=notes)
+    read = _labelled_task(labelled, files, splits, kind="span", notes=notes)
     scored = {split: tuple(_scored(rows, questions, split)) for split, rows in read.splits.items()}
     notes = [*read.notes]
     if questions:

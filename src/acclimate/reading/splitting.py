@@ -3,22 +3,31 @@ one part.
 
 Rows belong together if they have the same group or the same text. The split of a row depends on the seed and the
 content of the rows, not on their order or ids.
+
+On request rows also belong together if they have one template, or share one text of a pair: a bond. A template is a
+text whose numbers and names are masked: `Anna Bell bought 3 pens.` and `Tom bought 12 pens.` share `# bought # pens`. A
+name is a word in capitals, or one that the rows have more often with a capital letter than without. So the languages
+without capitals have no names, and their numbers alone are masked. Keys of bonds are strings that are compared exactly,
+so the work grows with the number of words.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Literal, TypeVar, get_args
 
 import numpy as np
 
 from acclimate.core.door import option
 from acclimate.core.types import Example, Split
 from acclimate.tasks.task import Kind, classes_in
+from acclimate.text.overlap.words import normalised_words
+from acclimate.text.scripts import divided_words, plain
 
 FEWEST_ROWS = 20  # fewer rows are not split
 LARGEST_SET = 10  # nearly the same text may keep this many rows together, or a twentieth of all
@@ -30,6 +39,12 @@ SHARES: dict[tuple[Split, ...], dict[Split, float]] = {  # missing files -> shar
 }
 STRATA: dict[Kind, str] = {"score": "the number to predict", "tokens": "the rarest tag of each sentence"}
 
+Bond = Literal["template", "text"]
+BONDS: tuple[Bond, ...] = get_args(Bond)  # values of `--group` that name no column
+FEWEST_WORDS = 4  # unmasked words of a template, and words of a text that rows share
+FEWEST_BYTES = 16  # of the unmasked words in UTF-8: `the # of # in # and #`, of titles, is no template
+_MASK, _BETWEEN = "#", "|"  # no word has these characters
+_DIGITS, _RUN = re.compile(r"\d+"), re.compile(f"{_MASK}(?: {_MASK})+")
 ASIDE = 0.03  # difference from a share that a note names
 Strata = Counter[str]
 Part = TypeVar("Part", bound=str)  # a split, or a fold
@@ -360,3 +375,73 @@ def _fill_empty(
 def _classes(unit: _Unit, examples: Sequence[Example]) -> set[str]:
     """Return the classes of the set's rows."""
     return {name for row in unit.rows for name in classes_in(examples[row].label)}
+
+
+def template_keys(examples: Sequence[Example]) -> list[str]:
+    """Return the template of each row, of both its texts; "" if nothing is masked, if fewer words than masks or
+    than FEWEST_WORDS are left, or if they are too short. A mask is for a run of numbers and names.
+    """
+    counts = Counter(word for example in examples for word in _words(example))
+    masked = {word: _masked(word, counts) for word in counts}
+    keys = []
+    for example in examples:
+        key = _RUN.sub(_MASK, " ".join([masked[word] for word in _words(example)]))
+        spaces, masks, marks = (key.count(mark) for mark in (" ", _MASK, _BETWEEN))
+        unmasked = spaces + 1 - masks - marks
+        size = len(key.encode()) - spaces - masks - marks
+        is_masked = masks > 0 or "0" in key
+        is_long = size >= FEWEST_BYTES and unmasked >= max(FEWEST_WORDS, masks)
+        keys.append(key if is_masked and is_long else "")
+    return keys
+
+
+def text_keys(examples: Sequence[Example]) -> list[tuple[str, str]]:
+    """Return the words of the text and of the pair of each row, "" for those of fewer than FEWEST_WORDS words."""
+    return [(_shareable(example.text), _shareable(example.pair or "")) for example in examples]
+
+
+def grouped(examples: Sequence[Example], bond: Bond) -> list[Example]:
+    """Return the examples with a group for those that the bond or their own group, such as a document, ties to others,
+    directly or through a chain of rows.
+    """
+    bonds = [(key,) for key in template_keys(examples)] if bond == "template" else text_keys(examples)
+    groups = [f"\n{example.group}" if example.group else "" for example in examples]
+    keys = [(*row_keys, group) for row_keys, group in zip(bonds, groups, strict=True)]
+    counts = Counter(key for row_keys in keys for key in {*row_keys} if key)
+    parents = {key: key for key, count in counts.items() if count > 1}
+
+    def root(key: str) -> str:
+        while parents[key] != key:
+            parents[key] = parents[parents[key]]
+            key = parents[key]
+        return key
+
+    shared = [[key for key in row_keys if key in parents] for row_keys in keys]
+    for first, *others in filter(None, shared):
+        for other in others:
+            parents[root(other)] = root(first)
+    numbers: dict[str, int] = {}
+    names = [f"{bond} {numbers.setdefault(root(own[0]), len(numbers) + 1)}" if own else "" for own in shared]
+    return [replace(example, group=name) for example, name in zip(examples, names, strict=True)]
+
+
+def _words(example: Example) -> list[str]:
+    """Return the words of both texts, with capitals, and _BETWEEN between them."""
+    first = divided_words(plain(example.text, lower=False))
+    return [*first, _BETWEEN, *divided_words(plain(example.pair, lower=False))] if example.pair else first
+
+
+def _masked(word: str, counts: Counter[str]) -> str:
+    """Return the word in lower case, or the mask for a number or a name."""
+    if _DIGITS.search(word):
+        return _MASK if word.isascii() or word.isdecimal() else _DIGITS.sub("0", word.lower())
+    lower = word.lower()
+    if word == lower:
+        return word
+    in_capitals = len(word) > 1 and word.isupper()
+    return _MASK if in_capitals or counts[word] > counts[lower] else lower
+
+
+def _shareable(text: str) -> str:
+    words = normalised_words(text)
+    return words if len(divided_words(words)) >= FEWEST_WORDS else ""

@@ -11,7 +11,6 @@ is doubled. A TSV that cannot be read this way, like those of most benchmarks, h
 from __future__ import annotations
 
 import csv
-import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -363,21 +362,3 @@ def check_accepted(name: str, rows: int, rejected: Sequence[Rejected]) -> None:
         f"{name}: {few} of {rows:,} rows can be used. The first unusable row: {first}. Correct the file, or name "
         "other columns"
     )
-
-
-def class_name(value: Any, column: str) -> tuple[str | None, str]:
-    """Return (class, "") for a label's value, or (None, the reason why it is not a class).
-
-    Whole numbers and booleans get their Python spelling. 1.0 becomes 1, because tables with gaps store integers so.
-    """
-    if isinstance(value, str) and value.strip():
-        if reason := unsound(value):
-            return None, f"the label (column {column!r}) {reason}; correct it or remove the row"
-        return value, ""
-    if value is None or isinstance(value, str) or (isinstance(value, float) and math.isnan(value)):
-        return None, f"the label (column {column!r}) is empty: {shown(value)}; fill it in or remove the row"
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value)), ""
-    if isinstance(value, int):
-        return str(value), ""
-    return None, f"the label (column {column!r}) is {shown(value)}; make it a string"

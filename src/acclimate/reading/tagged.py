@@ -25,22 +25,18 @@ from typing import Any
 from acclimate.core.door import option
 from acclimate.core.names import shown
 from acclimate.core.types import Label, Rejected, Split
-from acclimate.reading.label_forms import list_in
+from acclimate.reading.labels import class_name, list_in
 from acclimate.reading.source import DOCUMENT, TAG_LINES, Source
-from acclimate.reading.tables import Columns, Row, class_name, named_roles, table_rows
-from acclimate.tasks.metrics import metric_for
+from acclimate.reading.tables import Columns, Row, named_roles, table_rows
 from acclimate.tasks.tags import (
     LISTED,
-    OTHER_LETTERS,
     OUTSIDE,
     converted,
     odd_tag,
-    other_scheme,
     scheme_of,
     standard_tags,
     text_of,
 )
-from acclimate.tasks.task import Metric
 from acclimate.text.untrusted import unsound
 
 LONGEST = 10_000  # words of a sentence; in a longer one, empty lines must be missing
@@ -273,34 +269,27 @@ def word_lines(source: Source) -> Iterator[tuple[int, str, str]]:
     yield 0, "", document
 
 
-def tags_metric(name: str, tags: Collection[str], *, where: str) -> Metric:
-    """Return the metric of this name; for "", entity F1 if the tags name entities, or else the accuracy over words.
+def usual_metric(tags: Collection[str], *, metric: str, where: str) -> str:
+    """Return the usual metric for these tags: entity F1 if they name entities, or else the accuracy over words.
 
-    Raises ValueError for tags of BMES, and if the metric cannot judge such tags.
+    Raises ValueError if the stated metric cannot judge such tags.
     """
-    if foreign := other_scheme(tags):
-        renamed = ", ".join(f"{theirs}- to {ours}-" for theirs, ours in OTHER_LETTERS.items())
-        raise ValueError(
-            f"{where}: the tag {shown(foreign)} is of a scheme such as BMES, but only BIO, IO, IOBES and BIOUL are "
-            f"supported. Change {renamed} in the file"
-        )
     named_entities = scheme_of(tags) is not None
-    metric = metric_for("tokens", name, "entity_f1" if named_entities else "word_accuracy")
-    if metric.name == "entity_f1" and not named_entities:
+    if metric == "entity_f1" and not named_entities:
         odd = next(tag for tag in sorted(tags) if scheme_of({tag, "O"}) is None and tag != "O")
         raise ValueError(
             f"metric='entity_f1': {where} has the tag {shown(odd)}, which is not O and does not begin with "
             f"{LISTED}. Correct the tags, or remove the metric (then word_accuracy)"
         )
-    return metric
+    return "entity_f1" if named_entities else "word_accuracy"
 
 
-def notes_on_tags(labels: Collection[Label], metric: Metric, *, where: str) -> list[str]:
+def notes_on_tags(labels: Collection[Label], metric: str, *, where: str) -> list[str]:
     """Return notes on the tags of train: their scheme, and which of them only one sentence has."""
     sentences = [set(label) for label in labels if isinstance(label, tuple)]
     counts = Counter(tag for tags in sentences for tag in tags)
     if (scheme := scheme_of(counts)) is not None:
-        notes = [f"The tags of {where} were read as {scheme}; the metric is {metric.name}."]
+        notes = [f"The tags of {where} were read as {scheme}; the metric is {metric}."]
         if scheme == "IO":
             notes = [f"{notes[0][:-1]}, in which touching entities of one type count as one."]
     elif all(tag.lstrip("-").isdigit() for tag in counts):
@@ -308,9 +297,7 @@ def notes_on_tags(labels: Collection[Label], metric: Metric, *, where: str) -> l
             f"The tags of {where} are numbers. If they mean B-, I- and O, write those, so that entities are scored."
         ]
     else:
-        notes = [
-            f"The tags of {where} do not mark entities (B-, I-, O), so words are scored separately: {metric.name}."
-        ]
+        notes = [f"The tags of {where} do not mark entities (B-, I-, O), so words are scored separately: {metric}."]
     if alone := sorted(tag for tag, count in counts.items() if count == 1):
         listed = ", ".join(map(shown, alone[:5])) + (", ..." if len(alone) > 5 else "")
         notes.append(f"Tags of a single training sentence, too few to learn from: {listed}.")
@@ -333,7 +320,7 @@ def standard_labels(
     tags = {tag for sentences in plain for label in sentences for tag in _tags(label)}
     notes = []
     if spelling := standard_tags(tags):
-        first = min(tag for tag in tags if spelling[tag] != OUTSIDE)
+        first = min(tag for tag in tags if spelling[tag] not in (OUTSIDE, tag))
         bare = all(spelling[tag] in (f"I-{tag}", OUTSIDE) for tag in tags)
         way_out = f"; {option('metric', 'word_accuracy')} scores them as words" if bare else ""
         notes.append(f"{where}: tags such as {shown(first)} are read as {shown(spelling[first])}{way_out}.")

@@ -49,9 +49,9 @@ def load_embedder(model: str | PathLike[str], *, contestant: str = "", watch: Wa
             f"{source} is a model without an encoder, so it has no vectors. Name a contestant with an encoder by "
             f"{option('contestant')}"
         )
+    column = asking_of(source).text if folder.is_dir() else None
     if (folder / COMBINED_FILE).is_file():
         source, folder = str(folder / ENCODER), folder / ENCODER
-    column = asking_of(source).text if folder.is_dir() else None
     return embedder_of(source, column=column)
 
 

@@ -1,8 +1,8 @@
 """Texts to predict: read row by row from a file or from standard input, with the columns that the race had.
 
 kind        files
-any         CSV, TSV, JSON Lines (each also packed), a JSON list, Parquet: columns by name. As in a race, the content
-            tells the format, and the ending only where the content leaves it open
+any         CSV, TSV, JSON Lines (each also packed), a JSON list, Parquet, Excel: columns by name. As in a race, the
+            content tells the format, and the ending only where the content leaves it open
 no pairs    .txt (also packed) with no such content: a text a line
 tokens      .txt, .conll, .bio, .iob, .iob2, .iobes, .tags: a word a line, the first field; an empty line ends a
             sentence. In a column words stand in a list, or in a string with white space between them
@@ -53,7 +53,7 @@ CARD = "README.md"  # of a shipment: the model card
 PATIENCE = 10.0  # seconds in which the hub has to answer whether it has a record
 RECORD = "race.json"  # of what a race hands over and of a shipment: contestant, seed, and `task`
 FORMS = {"csv": ".csv", "tsv": ".tsv", "jsonl": ".jsonl", "parquet": ".parquet", "txt": ".txt", "conll": ".conll"}
-TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
+TABLES = (".csv", ".tsv", ".jsonl", ".parquet", ".xlsx")
 SPANS = "spans"  # column of a relation's two mentions: [[begin, end], [begin, end]], in characters of the text
 QUESTION, CONTEXT = "question", "context"  # columns of a question, where none are stated
 MENTIONS = 2
@@ -367,6 +367,26 @@ def read_texts(
             f"{source.name}: the ending is not a known format. Supported are {', '.join(TABLES)}, .txt{more}. "
             f"Rename the file, or add {option('format')} ({', '.join(FORMS)})"
         )
+
+
+def check_first_row(
+    file: Path, checkpoint: str, kind: Kind | None = None, *, form: str = "", keep: Sequence[str] = (), **columns: Any
+) -> None:
+    """Raise ValueError for a file that is in no known format or lacks a column, before the model is loaded.
+
+    checkpoint  as of `checkpoint_in`; columns are compared with those of its race, if that recorded them
+    kind        of the texts; None: that of the race
+    columns     role -> the column that the user names, or None
+    """
+    if not Path(checkpoint).is_dir():
+        return
+    asking = asking_of(checkpoint)
+    if kind is not None:
+        asking = Asking(kind, text=asking.text)
+    if asking.kind is not None:
+        asking = replace(asking.with_columns(**columns), form=form)
+        with open_input(file, asking, form) as source:
+            next(read_texts(source, asking, asking.kind, keep=keep), None)
 
 
 def texts_of_rows(

@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from acclimate.data.inputs import Inputs
+    from acclimate.data.gather import Inputs
     from acclimate.races.outcome import Outcome, StudyEnd
     from acclimate.races.planning.dry_run import DryRun
     from acclimate.reports.page import Drawing, Section

@@ -23,7 +23,7 @@ from typing import Annotated, ClassVar, Literal
 
 from acclimate.core.settings import Count, Range, check_ranges
 from acclimate.core.types import SPLITS
-from acclimate.data.inputs import Inputs
+from acclimate.data.gather import Inputs
 from acclimate.data.materials import Materials
 from acclimate.jobs.job import Job
 from acclimate.methods import baselines
@@ -35,8 +35,21 @@ from acclimate.races.design import Cell, Design, Search
 from acclimate.races.recipe import RaceRecipe, SearchRecipe
 from acclimate.reading.datasets import blurb
 from acclimate.reading.datasets.catalogue import Dataset
-from acclimate.studies.datasets import Longest, check_data, fitted, form_of, length_of, prepared_task, task_of, there
-from acclimate.studies.models import CONSTANT, NO_ENCODER, called, check_lengths, models_of
+from acclimate.studies.inputs import (
+    CONSTANT,
+    NO_ENCODER,
+    Longest,
+    called,
+    check_data,
+    check_lengths,
+    fitted,
+    form_of,
+    length_of,
+    models_of,
+    prepared_task,
+    task_of,
+    there,
+)
 from acclimate.tasks.metrics import blurb_score
 from acclimate.tasks.prepared import Prepared
 

@@ -21,8 +21,7 @@ from typing import Any
 
 from acclimate.races.outcome import Outcome
 from acclimate.reading.datasets import blurb
-from acclimate.studies.datasets import folder_of
-from acclimate.studies.models import CONSTANT, NO_ENCODER
+from acclimate.studies.inputs import CONSTANT, NO_ENCODER, folder_of
 
 FOLDER = "submissions"
 HALLMARKS = {

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from acclimate.core.settings import Count, check_ranges
-from acclimate.data.inputs import Inputs
+from acclimate.data.gather import Inputs
 from acclimate.data.materials import Materials
 from acclimate.methods.recipes import finetune
 from acclimate.methods.recipes.finetune import FinetuneRecipe
@@ -36,23 +36,26 @@ from acclimate.reading.datasets import blurb
 from acclimate.reading.datasets.catalogue import Dataset, Form
 from acclimate.reading.labelled import LabelledFiles
 from acclimate.reading.relations import Encoding
-from acclimate.studies.datasets import (
+from acclimate.studies.inputs import (
     Longest,
+    Model,
+    called,
     check_by_dataset,
     check_data,
+    check_lengths,
     fitted,
     folder_of,
     form_of,
     labelled,
     leaking_ids,
     length_of,
+    models_of,
     prepared_task,
     settings_on,
     task_of,
     there,
     without_rows,
 )
-from acclimate.studies.models import Model, called, check_lengths, models_of
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.tags import scheme_of
 

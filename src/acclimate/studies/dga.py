@@ -28,11 +28,8 @@ import numpy as np
 
 from acclimate.core import files
 from acclimate.core.settings import AboveZero, Count, Positive, check_no_more, check_ranges
-from acclimate.data.doctor import examine
-from acclimate.data.gather import gather
-from acclimate.data.inputs import Inputs
+from acclimate.data.gather import Inputs, gather
 from acclimate.data.materials import Materials
-from acclimate.data.model import open_model
 from acclimate.jobs.job import Job
 from acclimate.methods import METHODS, dga
 from acclimate.methods.recipes import distil, finetune, light, mlm, sequence_contrast, token_contrast
@@ -57,7 +54,7 @@ from acclimate.reading.labelled import Labelled, LabelledFiles, fewer
 from acclimate.reading.published import read_task
 from acclimate.reports.page import amount
 from acclimate.reports.table import UNTOUCHED
-from acclimate.studies.datasets import check_all_rows, check_distinct, inputs_by_task, means_over_tasks, with_dev_rows
+from acclimate.studies.inputs import check_all_rows, check_distinct, inputs_by_task, means_over_tasks, with_dev_rows
 from acclimate.tasks.metrics import METRICS, reported_with
 from acclimate.tasks.task import Metric
 from acclimate.training.plan import Plan
@@ -360,10 +357,8 @@ def _materials(recipe: DgaStudyRecipe, inputs: Inputs) -> Materials:
     labelled = fewer(labelled, recipe.rows, recipe.rows_seed)
     _check(recipe, labelled, inputs.model)
     pairs = len(recipe.names) + (len(recipe.names) - 1 if MLM in recipe.names else 0)
-    model = open_model(inputs.model)
-    planned: dict[str, Any] = {"seeds": recipe.seeds, "comparisons": pairs}
-    examination = examine(labelled, inputs.raw.texts(), model=model, **planned, watch=inputs.watch)
-    return gather(inputs, with_dev_rows(labelled) if recipe.all_rows else labelled, examination)
+    training = with_dev_rows(labelled) if recipe.all_rows else labelled
+    return gather(inputs, labelled, seeds=recipe.seeds, comparisons=pairs, training=training)
 
 
 def _unread(name: str, recipe: Any) -> dict[str, Any]:

@@ -32,7 +32,7 @@ from acclimate.core import files, ranks, settings
 from acclimate.core.door import is_python, option
 from acclimate.core.figures import listed, metric_text, points
 from acclimate.core.types import SPLITS, Split, Watch, unwatched
-from acclimate.data.inputs import Inputs
+from acclimate.data.gather import Inputs
 from acclimate.data.materials import Materials
 from acclimate.jobs.job import DIRECTORY, JOB, Job, Result, Work, decided
 from acclimate.methods import probe

@@ -37,7 +37,7 @@ from acclimate.core import files, ranks, settings
 from acclimate.core.settings import Count, Positive, check_no_more, check_ranges
 from acclimate.core.types import Watch
 from acclimate.data.corpus_scan import leave_out
-from acclimate.data.inputs import Inputs
+from acclimate.data.gather import Inputs
 from acclimate.data.leaks import SEALED, Sealed
 from acclimate.data.materials import Materials, corpus_at
 from acclimate.jobs.job import Job, Result, Work
@@ -54,8 +54,14 @@ from acclimate.races.recipe import RaceRecipe, SearchRecipe, Seeds, check_each_o
 from acclimate.reading.datasets import blurb
 from acclimate.reading.labelled import Labelled, LabelledFiles
 from acclimate.reports.table import DOMAIN_HEADING, HEADING, adaptations_note
-from acclimate.studies.datasets import Longest, folder_of, prepared_file, read_datasets
-from acclimate.studies.models import FINETUNING_OF_SMALL, little_learnt
+from acclimate.studies.inputs import (
+    FINETUNING_OF_SMALL,
+    Longest,
+    folder_of,
+    little_learnt,
+    prepared_file,
+    read_datasets,
+)
 from acclimate.text.corpus import Corpus
 from acclimate.training.checkpoint import read_log
 from acclimate.training.plan import Plan

@@ -30,7 +30,7 @@ from acclimate.core.figures import listed, points
 from acclimate.core.settings import Count, check_ranges
 from acclimate.core.steps import finetuning_steps
 from acclimate.core.types import SPLITS, Example, Progress, Split, counted
-from acclimate.data.inputs import Inputs
+from acclimate.data.gather import Inputs
 from acclimate.data.leaks import Sealed, leak_kind, text_and_pair
 from acclimate.data.materials import Materials
 from acclimate.jobs.job import Job
@@ -48,8 +48,18 @@ from acclimate.reading.datasets.catalogue import dataset_named
 from acclimate.reading.labelled import Labelled, LabelledFiles
 from acclimate.reports import page
 from acclimate.reports.page import Section, amount
-from acclimate.studies.datasets import Longest, check_by_dataset, folder_of, prepared_file, read_datasets, settings_on
-from acclimate.studies.models import Model, called, check_lengths, models_of
+from acclimate.studies.inputs import (
+    Longest,
+    Model,
+    called,
+    check_by_dataset,
+    check_lengths,
+    folder_of,
+    models_of,
+    prepared_file,
+    read_datasets,
+    settings_on,
+)
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.task import classes_in
 from acclimate.text.overlap.words import normalised_words

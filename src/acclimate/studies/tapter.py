@@ -27,11 +27,8 @@ from typing import Any, Literal
 from acclimate.core import ranks
 from acclimate.core.settings import Count, Positive, check_no_more, check_ranges
 from acclimate.core.types import Example, Watch
-from acclimate.data.doctor import examine
-from acclimate.data.gather import gather
-from acclimate.data.inputs import Inputs, read_dataset
+from acclimate.data.gather import Inputs, gather, read_dataset
 from acclimate.data.materials import Materials, built_corpus, corpus_of_split
-from acclimate.data.model import open_model
 from acclimate.jobs.job import Job
 from acclimate.methods.recipes import finetune, mlm, tapter
 from acclimate.models.configuration import longest_input
@@ -43,7 +40,7 @@ from acclimate.races.recipe import RaceRecipe, Seeds, check_each_once
 from acclimate.reading.labelled import Labelled, LabelledFiles, fewer
 from acclimate.reports.page import amount
 from acclimate.reports.table import UNTOUCHED
-from acclimate.studies.datasets import check_all_rows, prepared_file, with_dev_rows
+from acclimate.studies.inputs import check_all_rows, prepared_file, with_dev_rows
 from acclimate.tasks.metrics import reported_with
 from acclimate.text.corpus import Corpus
 from acclimate.text.overlap.words import normalised_words
@@ -195,10 +192,8 @@ def _materials(recipe: TapterStudyRecipe, inputs: Inputs) -> tuple[Materials, Ma
             first = replace(first, splits={**first.splits, "dev": first.splits["dev"][:GLANCED]})
     pairs = len(recipe.contestants) * (len(recipe.contestants) + 1) // 2
     out, watch = inputs.out, inputs.watch
-    model = open_model(inputs.model)
-    planned: dict[str, Any] = {"seeds": recipe.seeds, "comparisons": pairs}
-    examination = examine(target, inputs.raw.texts(), model=model, **planned, watch=watch)
-    materials = gather(inputs, with_dev_rows(target) if recipe.all_rows else target, examination)
+    training = with_dev_rows(target) if recipe.all_rows else target
+    materials = gather(inputs, target, seeds=recipe.seeds, comparisons=pairs, training=training)
     heldout = corpus_of_split(materials.task, "dev", out / "corpora", watch)
     domain = materials.heldout
     notes = [*materials.notes]

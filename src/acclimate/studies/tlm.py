@@ -35,11 +35,8 @@ from acclimate.core.figures import si
 from acclimate.core.settings import RECIPES, Count, Positive, Range, check_no_more, check_ranges
 from acclimate.core.types import Split, Watch
 from acclimate.data import retrieve
-from acclimate.data.doctor import examine
-from acclimate.data.gather import gather
-from acclimate.data.inputs import Inputs
+from acclimate.data.gather import Inputs, gather
 from acclimate.data.materials import Materials, corpus_at
-from acclimate.data.model import open_model
 from acclimate.jobs.job import Job, Result, Work, is_done
 from acclimate.methods import tlm
 from acclimate.methods.recipes.finetune import FinetuneRecipe
@@ -59,8 +56,15 @@ from acclimate.reports.page import Drawing, Section
 from acclimate.reports.plots import means_against_flop
 from acclimate.reports.table import HEADING, MEANING, adaptations_note, interval_text
 from acclimate.statistics.significance import Interval
-from acclimate.studies.datasets import check_distinct, inputs_by_task, means_over_tasks
-from acclimate.studies.models import FINETUNING_OF_SMALL, check_lengths, little_learnt, models_of
+from acclimate.studies.inputs import (
+    FINETUNING_OF_SMALL,
+    check_distinct,
+    check_lengths,
+    inputs_by_task,
+    little_learnt,
+    means_over_tasks,
+    models_of,
+)
 from acclimate.tasks.prepared import open_prepared
 from acclimate.text.corpus import Corpus
 
@@ -428,10 +432,7 @@ def _materials(recipe: TlmStudyRecipe, varied: Sequence[TlmVariant], race: RaceR
     if inputs.raw.general is None and any(tlm_recipe.reads_corpus for tlm_recipe in joint):
         raise ValueError("TLM retrieves from general text. Add --general")
     on_test = len(varied) - 1 if _split(recipe) == "test" else 0
-    labelled, model = inputs.labelled(), open_model(inputs.model)
-    planned: dict[str, Any] = {"seeds": race.seeds, "comparisons": on_test}
-    examination = examine(labelled, inputs.raw.texts(), model=model, **planned, watch=inputs.watch)
-    materials = gather(inputs, labelled, examination)
+    materials = gather(inputs, inputs.labelled(), seeds=race.seeds, comparisons=on_test)
     if joint and (why := unsuited(materials.task.kind, None)):
         raise ValueError(f"TLM {why}. Use another method for this task")
     return materials

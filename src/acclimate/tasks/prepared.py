@@ -71,6 +71,15 @@ class Prepared:
         paired = self.kind not in ("tokens", "span") and any(example.pair for example in train)
         return "pair" if paired else None
 
+    @property
+    def has_threshold(self) -> bool:
+        """True if dev may decide what is predicted from the outputs (tasks/thresholds.py): for several labels, and for
+        one where the metric is not accuracy (as micro-F1 over all classes is), which the most probable class suits.
+        """
+        return self.kind == "multilabel" or (
+            self.kind == "sequence" and self.metric.name not in ("accuracy", "micro_f1")
+        )
+
     @cached_property
     def shares(self) -> Mapping[str, float]:
         """Class -> its share of the training rows, of a task of one class a row."""

@@ -6,6 +6,8 @@ IO       I-, O               words of one type side by side are one entity, so t
 IOBES    B-, I-, E-, S-, O   E- is the last word of an entity, S- its only one
 BIOUL    B-, I-, L-, U-, O   the same with other letters: L- the last, U- the only one (also called BILOU)
 
+BMES and BMEWO are IOBES with M- for I- and W- for S-; `standard_tags` gives their tags in IOBES.
+
 Entities are read as conlleval and seqeval (not strict) read them: an I-, E- or L- that does not follow a tag of its
 type begins an entity. Tags may come without a type (B, I, O).
 
@@ -32,7 +34,7 @@ LETTERS: dict[Scheme, frozenset[str]] = {
     "IOBES": frozenset("BIES"),
     "BIOUL": frozenset("BILU"),
 }
-OTHER_LETTERS = {"M": "I", "W": "S"}  # letters of BMES and BMEWO -> the same in IOBES
+_OTHER_LETTERS = {"M": "I", "W": "S"}  # letters of BMES and BMEWO -> the same in IOBES
 # scheme -> letters of an entity's first word, of those within, of its last, and of its only word
 _WRITTEN: dict[Scheme, tuple[str, str, str, str]] = {
     "IO": ("I", "I", "I", "I"),
@@ -166,17 +168,21 @@ def scheme_of(tags: Collection[str]) -> Scheme | None:
 def standard_tags(tags: Collection[str]) -> dict[str, str]:
     """Return tag -> its usual spelling if the tags name entities in another one; {} if they need none, or name none.
 
-    Read are PER-B, B_PER, b-per and, as tags of IO, types alone (PER). O must be among the tags, or o.
+    Supported are PER-B, B_PER, b-per, M-PER and W-PER of BMES and BMEWO and, as tags of IO, types alone (PER). O must
+    be among the tags, or o.
     """
     names = {tag for tag in tags if tag not in (OUTSIDE, "o")}
     if not names or len(names) == len({*tags}) or scheme_of(tags) is not None:
         return {}
-    first, last = r"(?P<letter>[BIESLU])(?:[-_:./](?P<type>.+))?", r"(?P<type>.+)[-_:./](?P<letter>[BIESLU])"
-    for pattern in (first, first.replace("BIESLU", "bieslu"), last):
+    first, last = r"(?P<letter>[BIESLUMW])(?:[-_:./](?P<type>.+))?", r"(?P<type>.+)[-_:./](?P<letter>[BIESLUMW])"
+    for pattern in (first, first.replace("BIESLUMW", "bieslumw"), last):
         parts = {tag: re.fullmatch(pattern, tag) for tag in names}
-        spelling = {tag: "-".join(filter(None, part.group("letter", "type"))) for tag, part in parts.items() if part}
-        spelling = {tag: f"{name[0].upper()}{name[1:]}" for tag, name in spelling.items()}
-        if len(spelling) == len(names) and scheme_of(spelling.values()) is not None:
+        spelling = {}
+        for tag, part in parts.items():
+            if part:
+                letter = part["letter"].upper()
+                spelling[tag] = "-".join(filter(None, (_OTHER_LETTERS.get(letter, letter), part["type"])))
+        if len({*spelling.values()}) == len(names) and scheme_of(spelling.values()) is not None:
             return {**spelling, **{tag: OUTSIDE for tag in tags if tag not in names}}
     types = [tag for tag in names if re.fullmatch(r"[^\W\d_][\w&-]+", tag) and not re.match(r"[BIESLU][-_]", tag)]
     return (
@@ -191,7 +197,7 @@ def odd_tag(counts: Mapping[str, int]) -> str:
     typed = {tag for tag in counts if re.fullmatch(r"[BIESLU]-.+", tag) or tag in _KNOWN}
     others = {tag for tag in counts if tag != OUTSIDE} - typed
     named = {tag for tag in typed if "-" in tag}
-    if OUTSIDE not in counts or not named or scheme_of(counts) is not None or other_scheme(counts):
+    if OUTSIDE not in counts or not named or scheme_of(counts) is not None or standard_tags(counts):
         return ""
     if not others:  # letters of two schemes
         letters = {
@@ -201,15 +207,6 @@ def odd_tag(counts: Mapping[str, int]) -> str:
         others = {tag for tag in typed if tag[0] == rarest}
     odd = others if sum(counts[tag] for tag in others) <= sum(counts[tag] for tag in typed) else typed
     return min(odd, key=lambda tag: (counts[tag], tag))
-
-
-def other_scheme(tags: Collection[str]) -> str:
-    """Return a tag of a scheme that acclimate does not read, such as M-PER of BMES; "" if there is none."""
-    typed = sorted(tag for tag in tags if tag != OUTSIDE)
-    letters = {*OTHER_LETTERS}.union(*LETTERS.values())
-    if not typed or OUTSIDE not in tags or not all(tag[:1] in letters and tag[1:2] == "-" for tag in typed):
-        return ""
-    return next((tag for tag in typed if tag[0] in OTHER_LETTERS), "")
 
 
 def fallback(labels: Sequence[str]) -> str:

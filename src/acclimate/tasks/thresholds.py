@@ -60,13 +60,6 @@ def labels_above(outputs_RC: np.ndarray, labels: Sequence[str]) -> list[Label]:
     return [tuple(sorted(labels[int(code)] for code in np.flatnonzero(row > 0))) for row in outputs_RC]
 
 
-def has_threshold(task: Prepared) -> bool:
-    """Return True if dev may decide what is predicted from the outputs: for several labels, and for one where the
-    metric is not accuracy (as micro-F1 over all classes is), which the most probable class suits.
-    """
-    return task.kind == "multilabel" or (task.kind == "sequence" and task.metric.name not in ("accuracy", "micro_f1"))
-
-
 def decide(
     outputs_RC: np.ndarray,
     gold: Sequence[Label],

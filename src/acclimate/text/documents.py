@@ -392,9 +392,14 @@ def arrow_columns(path: Path, limits: ReadLimits = LIMITS) -> list[str]:
 def arrow_rows(path: Path, columns: ColumnNames, limits: ReadLimits = LIMITS) -> Iterator[dict[str, Any]]:
     """Yield each row as values by column, for these columns only. Raises ValueError as `parquet_rows` does."""
     with _arrow(path) as (_, batches):
-        chosen = (batch.select(list(columns)) for batch in batches)
-        parts = (batch.slice(start, _ROWS) for batch in chosen for start in range(0, batch.num_rows, _ROWS))
-        yield from _rows(path, parts, limits)
+        yield from _rows(path, _slices(batches, columns), limits)
+
+
+def _slices(batches: Iterator[Any], columns: ColumnNames) -> Iterator[Any]:
+    for batch in batches:
+        chosen = batch.select(list(columns))
+        chosen.validate(full=True)  # Arrow reads values at damaged offsets from outside of the file's memory
+        yield from (chosen.slice(start, _ROWS) for start in range(0, chosen.num_rows, _ROWS))
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ import toys
 from acclimate.core import settings
 from acclimate.core.steps import finetuning_steps
 from acclimate.core.types import Cost, Example
-from acclimate.data.inputs import Inputs
+from acclimate.data.gather import Inputs
 from acclimate.data.materials import Materials
 from acclimate.jobs.job import Job, with_needs
 from acclimate.jobs.run import done

@@ -21,7 +21,7 @@ from acclimate.models.formats import CRF_LAYERS, OF_MENTIONS, OutputLayer, Pooli
 from acclimate.tasks.constant import constant_on_dev
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.tags import Scheme
-from acclimate.tasks.thresholds import Threshold, has_threshold, reached_by_shares
+from acclimate.tasks.thresholds import Threshold, reached_by_shares
 from acclimate.training.plan import Plan
 
 Tagging = Literal["given", Scheme]  # how entities are tagged in training: as the task has it, or in a scheme
@@ -209,7 +209,7 @@ def without_reading(recipe: FinetuneRecipe, task: Prepared, examples: Sequence[E
     constant answer, or of the classes' shares where dev decides what is predicted from them.
     """
     constant = constant_on_dev(task, examples)
-    if recipe.threshold == "dev" and task.kind == "sequence" and has_threshold(task):
+    if recipe.threshold == "dev" and task.kind == "sequence" and task.has_threshold:
         return max(constant, reached_by_shares(task, examples))
     return constant
 
@@ -260,7 +260,7 @@ def _idle(recipe: FinetuneRecipe, task: Prepared) -> set[str]:
     idle |= {"pooling"} if recipe.pooling == "pair" and task.two_places != "pair" else set()
     idle |= {*OF_TAGS} if task.kind != "tokens" else set()
     idle |= {"base_rates"} if task.kind != "multilabel" else set()
-    idle |= {"threshold"} if not has_threshold(task) else set()
+    idle |= {"threshold"} if not task.has_threshold else set()
     return idle | ({*OF_TEXTS} if of_words else set())
 
 

@@ -4,7 +4,7 @@ Wang et al., "GLUE", ICLR 2019. Sizes are those of the files that the benchmark 
 
 MNLI has two dev files, and the paper's average counts the mean of both as MNLI's score. They are two datasets here,
 "MNLI" (matched) and "MNLI-mm" (mismatched), with the same train and dev; a study that has both counts them as one task
-(studies/datasets.py::means_over_tasks), and fine-tunes for each.
+(studies/inputs.py::means_over_tasks), and fine-tunes for each.
 
 Reading: the labels of GLUE's test sets are not published. Its dev file is test here, as papers report it, and dev is
 drawn from train by the hash of the row: a tenth of it, at most 2,000. What train and dev have together is counted.

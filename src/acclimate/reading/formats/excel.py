@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import datetime
 import zipfile
-import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,25 +27,13 @@ def workbook_rows(path: Path, limits: ReadLimits) -> Iterator[tuple[int, list[An
         raise ValueError(
             f"{named(path)}: reading an Excel workbook needs openpyxl: pip install 'acclimate[excel]'. {CSV}"
         ) from error
-    try:
-        with zipfile.ZipFile(path) as archive:
-            check_size(path, sum(member.file_size for member in archive.infolist()), limits)
+    with _damage_named(path), zipfile.ZipFile(path) as archive:
+        unpacked = sum(member.file_size for member in archive.infolist())
+    check_size(path, unpacked, limits)
+    with _damage_named(path):
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
         sheets = {sheet.title: list(_filled(sheet)) for sheet in book.worksheets}
         book.close()
-    except (
-        zipfile.BadZipFile,
-        zlib.error,
-        KeyError,
-        TypeError,
-        AttributeError,
-        SyntaxError,
-        EOFError,
-        OSError,
-    ) as error:
-        raise ValueError(
-            f"{named(path)}: damaged Excel workbook ({printable(str(error))[:200]}). Save it again. {CSV}"
-        ) from error
     filled = {title: rows for title, rows in sheets.items() if rows}
     if len(filled) > 1:
         raise ValueError(
@@ -53,6 +41,16 @@ def workbook_rows(path: Path, limits: ReadLimits) -> Iterator[tuple[int, list[An
         )
     for rows in filled.values():
         yield from rows
+
+
+@contextmanager
+def _damage_named(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # whatever the readers of zip, XML and cells meet in damaged bytes
+        raise ValueError(
+            f"{named(path)}: damaged Excel workbook ({printable(str(error))[:200]}). Save it again. {CSV}"
+        ) from error
 
 
 def _filled(sheet: Any) -> Iterator[tuple[int, list[Any]]]:

@@ -6,7 +6,7 @@ import pytest
 
 from acclimate.core.types import Example
 from acclimate.data.doctor import examine
-from acclimate.data.partners import find_partners, findings_on_partners
+from acclimate.data.leaks import find_partners, findings_on_partners
 from made_up_tasks import WORDS, examples, labelled, text
 
 PREMISE = text("a premise", 12)

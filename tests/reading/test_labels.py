@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from acclimate.reading.label_forms import list_in
 from acclimate.reading.labelled import LabelledFiles, read_files
+from acclimate.reading.labels import class_name, list_in
 
 WORDS = ("cell", "goal", "price", "river", "team", "market", "gene")
 
@@ -159,3 +159,14 @@ def test_names_in_metadata_name_the_numbers_of_a_test_file_and_no_scores(tmp_pat
     read = read_files(LabelledFiles(train, test=test))
     assert {example.label for example in read.splits["test"]} == {"bad", "good"}
     assert {example.label for example in read_files(LabelledFiles(train, kind="score")).splits["train"]} == {0.0, 1.0}
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [("a b", "a b"), (1, "1"), (True, "True"), (2.0, "2"), (0.5, None), (" ", None), (None, None), ("a\0", None)],
+)
+def test_the_class_of_a_label(value: object, name: str | None) -> None:
+    """A table with gaps stores whole numbers as 2.0."""
+    label, reason = class_name(value, "label")
+    assert label == name
+    assert ("column 'label'" in reason) == (name is None)

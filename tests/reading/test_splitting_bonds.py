@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from acclimate.core.types import Example
-from acclimate.reading.bonds import grouped, template_keys
 from acclimate.reading.labelled import LabelledFiles, read_files
+from acclimate.reading.splitting import grouped, template_keys
 from made_up_tasks import text
 
 
