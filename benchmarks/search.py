@@ -29,9 +29,10 @@ REPORTED = ("ndcg_at_10", "mrr_at_10", "recall_at_100")
 def main() -> None:
     options = arguments()
     parts = []
+    adapted = ["SimCSE"] if options.steps else []
     with tempfile.TemporaryDirectory() as place:
         for name, contestants, splits in (
-            ("Without training queries", ["SimCSE", "TF-IDF"], ("dev", "test")),
+            ("Without training queries", [*adapted, "TF-IDF"], ("dev", "test")),
             ("With training queries", ["TF-IDF"], ("train", "dev", "test")),
         ):
             folder = Path(place) / name.replace(" ", "-").lower()
@@ -46,24 +47,25 @@ def main() -> None:
                 folder,
                 corpus=raw if adapts else None,
                 model=options.model,
-                checkpoints={"embedded": "embedded"} if adapts else None,
+                checkpoints={"embedded": "embedded"} if "train" not in splits else None,
                 contestants=contestants,
                 seeds=options.seeds,
                 max_tokens=options.max_tokens,
                 budget="none",
                 out=Path(place) / f"{folder.name}-run",
                 **({"sequence_contrast": adapting} if adapts else {}),
-                finetune={"epochs": 3.0, "plan": {"batch": 16}},
+                finetune={"epochs": options.epochs, "plan": {"batch": 16}},
             )
             parts.append(part(name, study, documents))
+    adapting = f"SimCSE adapts on {options.raw:,} snippets of the four files, {options.steps} steps of 16 texts."
     text = f"""The queries are questions of BioASQ's golden files {FILES["test"]}B (test), {FILES["dev"]}B (dev) and
 {FILES["train"]}B (training). The documents are the snippets that experts marked for these questions, so each query has
 relevant documents, and the collection is far easier than all of PubMed. A snippet that answers a question but was
-marked for another one counts as not relevant. The raw text for adapting is {options.raw:,} snippets of the four files.
+marked for another one counts as not relevant. {adapting if adapted else ""}
 
-The untouched model was trained as a sentence encoder on a billion pairs; the embedded encoder was not. Adapting is
-short, {options.steps} steps of 16 texts, and so is fine-tuning on pairs, 3 epochs of the training queries. So this
-shows that the comparison works, and is no advice on a method.
+The untouched model was trained as a sentence encoder on a billion pairs; the embedded encoder was not. Fine-tuning on
+pairs has {options.epochs:g} epochs of the training queries, in batches of 16. Sets and trainings are small: this shows
+that the comparison works, and is no advice on a method.
 
 Intervals are over queries and seeds, and differences are paired by query.
 """
@@ -129,7 +131,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--test", type=int, default=150, help="test questions")
     parser.add_argument("--dev", type=int, default=50, help="dev questions")
     parser.add_argument("--train", type=int, default=150, help="training questions")
-    parser.add_argument("--steps", type=int, default=60, help="steps of adapting")
+    parser.add_argument("--steps", type=int, default=60, help="steps of adapting; 0: nothing is adapted")
+    parser.add_argument("--epochs", type=float, default=3.0, help="of fine-tuning on pairs")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--out", type=Path, required=True)
     return parser.parse_args()

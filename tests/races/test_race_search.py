@@ -14,13 +14,15 @@ from acclimate.methods.ranking.bm25 import Bm25
 from acclimate.methods.ranking.search import rankings
 from acclimate.tasks.prepared import open_prepared
 from search_files import write_toy
+from sentence_model import make_sentence_model
 
 
 @pytest.fixture(scope="module")
-def options(toy_inputs: Path, encoder: Path) -> dict[str, Any]:
+def options(toy_inputs: Path, encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    model = make_sentence_model(encoder, tmp_path_factory.mktemp("model") / "model", old=False, pooling="cls")
     dapt = {"max_tokens": 32, "epochs": 0.0, "plan": {"steps": 8, "batch": 8, "rate": 2e-3}}
     about = {"seeds": 2, "contestants": ["DAPT", "TF-IDF"], "dapt": dapt, "max_tokens": 32, "budget": "none"}
-    return {"corpus": toy_inputs / "domain.txt", "model": encoder, "progress": False, **about}
+    return {"corpus": toy_inputs / "domain.txt", "model": model, "progress": False, **about}
 
 
 @pytest.fixture(scope="module")
@@ -29,11 +31,11 @@ def raced(options: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> 
     return acclimate.race(write_toy(place / "toy"), **options, out=place / "run")
 
 
-def test_contestants_are_scored_by_their_rankings_and_compared_per_query(raced: Any, encoder: Path) -> None:
+def test_contestants_are_scored_by_their_rankings_and_compared_per_query(raced: Any, options: dict[str, Any]) -> None:
     outcome, task = raced.outcome, open_prepared(raced.path / "data")
     scores = {(score.contestant, score.seed): score for score in outcome.scores}
     assert {name for name, _ in scores} == {"untouched", "DAPT", "BM25"}
-    assert scores["untouched", 0].predicted == tuple(rankings(encoder, task, "test"))
+    assert scores["untouched", 0].predicted == tuple(rankings(options["model"], task, "test"))
     assert scores["untouched", 0].test == scores["untouched", 1].test
     assert scores["BM25", 0].predicted == tuple(Bm25().rankings(task, "test"))
     gold = [f"d{id[1:]}" for id in scores["BM25", 0].ids]
@@ -57,7 +59,7 @@ def test_the_encoder_is_handed_over_for_embed(raced: Any) -> None:
     )
     assert tuple(rankings(raced.path / "encoder", task, "test")) == best.predicted
     vectors = acclimate.embed(raced.path / "encoder", ["the moon"], progress=False)
-    assert vectors.shape == (1, 32)
+    assert np.linalg.norm(vectors) == pytest.approx(1)  # by the last module
     with pytest.raises(ValueError, match=r"without an encoder, so it has no vectors. Name a contestant"):
         raced.embed(["the moon"])
 
