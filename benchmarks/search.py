@@ -86,7 +86,7 @@ def part(name: str, study: Any, documents: int) -> str:
         rows.append((contestant, *values))
     [first] = {score.ids for score in study.outcome.scores}
     size = f"{documents:,} documents, {len(first):,} test queries"
-    printed = str(study).partition("\nEach seed")[0]
+    printed = "\n".join(line for line in str(study).splitlines() if str(study.path) not in line)
     means = table(("contestant", "nDCG@10", "MRR@10", "recall@100"), rows)
     return f"## {name}\n\n{size}\n\n{means}\n\n```text\n{printed}\n```\n"
 
