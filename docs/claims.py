@@ -50,7 +50,7 @@ MEANINGS: dict[Verdict, str] = {
     "holds": "the 95% interval of each figure agrees with the paper",
     "opposite": "an interval contradicts the paper, also after Holm's correction over the claim's figures",
     "no such effect": "an interval excludes effects above the bound, either way. The bound is half the paper's effect unless the page of the paper states another",
-    "not visible": "none of these. An effect below the smallest visible one may exist. So it is too if the run did not record what the claim needs",
+    "not visible": "none of these. An effect below the smallest detectable one may exist. The same verdict is used when the run did not record what the claim needs",
     "not adapted": f"masked language modelling lowered the loss on held-out text of the domain by less than {ADAPTED} nats, so the run compares models that did not change",
     "not pretrained": f"the encoder's loss is above {LITTLE:.0%} of that of word frequencies alone, so the run compares encoders that learned little",
     "not learnt": "no fine-tuning learned the task",
@@ -146,9 +146,9 @@ TLM = (
 )
 TLM_LONGER = TLM.replace("tlm.plan.steps=600", "tlm.plan.steps=1500").replace("tlm.plan.batch=32", "tlm.plan.batch=64")
 TLM_NOTE = (
-    "Micro-F1 on the 2,427 dev rows of ChemProt with 13 classes. TLM has 2 layers of 128, where the paper has 12 of 768; a first stage sees "
-    "1.2 million tokens, the paper's small scale some thousand times as many. rho_1 is 3 and rho_2 20 where they are not varied, as "
-    "ChemProt's 1,000 would leave no batch of the task among 600; K is 5, as the general text has 130,000 documents."
+    "Micro-F1 on the 2,427 dev rows of ChemProt with 13 classes. TLM has 2 layers of 128, where the paper has 12 of 768; a first stage reads "
+    "1.2 million tokens, the paper's small scale about a thousand times as many. If they are not varied, rho_1 is 3 and rho_2 is 20, because "
+    "ChemProt's 1,000 would leave no batch of the task among 600. K is 5, because the general text has 130,000 documents."
 )
 CHEMPROT_DEV = 2427
 DGA = (
@@ -158,8 +158,8 @@ DGA = (
 )
 DGA_FEW = f'{DGA} \'contestants=["MLM", "DGA", "DGA (w/o contrast)", "DGA (random mask)"]\''
 DGA_NOTE = (
-    "Macro-F1 on AI, 2,388 test rows, with 600 rows of train. One adaptation of each contestant, 200 steps of 16 rows where the paper has "
-    "2,500 of 256: the interval is about this one draw of adapting."
+    "Macro-F1 on AI, 2,388 test rows, with 600 rows of train. One adaptation of each contestant, 200 steps of 16 rows; the paper has "
+    "2,500 of 256. The interval ignores the variance between adaptations."
 )
 AI_POWER = of_a_study(2388, 5, 0.6)
 SQUARE = (
@@ -174,8 +174,8 @@ ADVERSARIAL = (
     "attention_dropout=0 whole_words=true epochs=0 plan.steps=1200 plan.batch=16 plan.rate=3e-3 plan.warmup=0.1"
 )
 SQUARE_NOTE = (
-    "Encoders of 2 layers of 128, three pretrainings a model on 2 million tokens of abstracts, where the paper has some hundred "
-    "billion; entity F1 on NCBI-disease with 1,000 rows of train. Differences of one or two points cannot be seen."
+    "Encoders of 2 layers of 128, with three pretrainings per model on 2 million tokens of abstracts; the paper has about a hundred "
+    "billion. Entity F1 on NCBI-disease with 1,000 training rows. Differences of one or two points cannot be detected."
 )
 DAPT = (
     "acclimate adapt mlm model=embedded corpus=TEXTS/biomedical.jsonl --out OUT/dapt epochs=0 max_tokens=128 whole_words=true "
@@ -189,7 +189,7 @@ STILT = (
     'acclimate study stilt embedded OUT/dapt/checkpoint --data DIR --out OUT \'datasets=["NCBI-disease", "BC2GM", "GAD"]\' split=dev '
     "seeds=3 rows=400 max_tokens=128 same_task=false more_steps=none finetune.preset=robust finetune.epochs=5 finetune.looks=1"
 )
-STILT_NOTE = "Three tasks, two of them of entities, with 400 rows of train, scored on dev. The paper's gains of half a point cannot be seen."
+STILT_NOTE = "Three tasks, two of them of entities, with 400 training rows, scored on dev. The paper's gains of half a point cannot be detected."
 CHOICES = "acclimate study choices embedded --data DIR --out OUT"
 MENTIONS = 960  # in NCBI-disease's test set; mentions stand in for items, of which entity F1 has no fixed number
 NCBI_POWER = of_a_study(MENTIONS, 3, 0.6)
@@ -200,7 +200,7 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
             "T1",
             "TAPTER is better than TAPT, and TAPT than fine-tuning alone",
             "Table 2",
-            "MRR on BioASQ 43.87, 44.69, 45.88: +0.82 and +1.19 points",
+            "MRR on BioASQ: fine-tuning alone 43.87, TAPT 44.69, TAPTER 45.88 (+0.82 and +1.19 points)",
             (
                 Test("tapter-ncbi", "TAPT against untouched", "points", 0.82, NCBI_POWER),
                 Test("tapter-ncbi", "TAPTER against TAPT", "points", 1.19, NCBI_POWER),
@@ -212,13 +212,13 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
         ),
         Claim(
             "T2",
-            "the gain is smaller where the model knows the domain",
+            "the gain is smaller if the model knows the domain",
             "Table 2",
             "TAPTER against fine-tuning: +2.01 points of MRR from BERT, +0.21 from BioBERT",
             (
                 Test(
                     "tapter-after-dapt",
-                    "gain of TAPTER less its gain after DAPT",
+                    "gain of TAPTER minus its gain after DAPT",
                     "points",
                     1.80,
                     2**0.5 * NCBI_POWER,
@@ -229,16 +229,16 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
                 NCBI.replace("--model embedded", "--model OUT/dapt/checkpoint").replace(TAPTER_ARMS, TAPTER_ALONE),
                 "python benchmarks/claims/after_dapt.py OUT COMMAND",
             ),
-            "T1's run from both with whole training sets and ten adaptations",
-            "T1's run again, from the embedded encoder after DAPT on 2.5 million biomedical tokens; its gain less this one. The two runs share "
-            "no chance, so a difference of 1.8 points cannot be seen.",
+            "the run of T1 from both encoders, with whole training sets and ten adaptations",
+            "The run of T1 again, from the embedded encoder after DAPT on 2.5 million biomedical tokens; its gain minus this one. The two runs are "
+            "independent, so a difference of 1.8 points cannot be detected.",
             ("adapted",),
         ),
         Claim(
             "T3",
-            "nothing is gained where the task is general",
+            "nothing is gained if the task is general",
             "Table 3",
-            "F1 on SQuAD 87.55, 87.12, 87.19 from BERT: -0.36 points for TAPTER",
+            "F1 on SQuAD from BERT: fine-tuning alone 87.55, TAPT 87.12, TAPTER 87.19 (-0.36 points)",
             (
                 Test(
                     "tapter-general",
@@ -256,9 +256,9 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
                 "tapter.looks=1 finetune.preset=robust finetune.looks=2 finetune.epochs=10",
                 "python benchmarks/claims/scores.py OUT tapter-general COMMAND",
             ),
-            "T1's run on a general task; equality needs a bound, which takes many items",
-            "Accuracy on SST-2 with 500 rows of train, not SQuAD. The word vectors are of the task's texts alone. A gain of less than a "
-            "point, half of the gain in the paper's own domain, counts as none. The bound was stated after this run and before the next.",
+            "the run of T1 on a general task. To show equality within the bound takes many test rows",
+            "Accuracy on SST-2 with 500 rows of train, not SQuAD. The word vectors are trained on the task's texts alone. A gain of less than a "
+            "point, half of the gain in the paper's own domain, counts as none. This bound was set after the run.",
             ("adapted",),
         ),
         Claim(
@@ -269,7 +269,7 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
             (
                 Test(
                     "tapter-ncbi",
-                    "relative fall of the second term less that of the first",
+                    "relative fall of the second term minus that of the first",
                     "share",
                     None,
                     of_a_mean(0.05, 3),
@@ -277,7 +277,7 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
             ),
             TAPTER_RUN,
             "more adaptations or tasks",
-            "The share of its first value that each term lost on dev by the end of adapting; adaptations are the only chance counted.",
+            "The figure is the share of its first value that each term lost on dev by the end of adapting. The interval is over adaptations only.",
         ),
         Claim(
             "T5",
@@ -287,14 +287,14 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
             (
                 Test(
                     "tapter-ncbi",
-                    "log ratio of distances, all pieces",
+                    "ratio of distances, all pieces",
                     "times",
                     math.log(2.99),
                     of_a_mean(0.1, 3),
                 ),
                 Test(
                     "tapter-ncbi",
-                    "log ratio of distances, pieces of the texts",
+                    "ratio of distances, pieces of the texts",
                     "times",
                     math.log(2.99),
                     of_a_mean(0.1, 3),
@@ -302,7 +302,7 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
             ),
             TAPTER_RUN,
             "more tasks; whether they move towards fastText is not measured here",
-            "The second figure is over the pieces that occur in the texts; the paper has all words. Adaptations are the only chance counted.",
+            "The second figure is over the pieces that occur in the texts; the paper has all words. The interval is over adaptations only.",
         ),
         Claim(
             "T6",
@@ -311,8 +311,8 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
             "the paper has no such control",
             (Test("tapter-ncbi", "TAPTER against TAPTER permuted", "points", None, NCBI_POWER),),
             TAPTER_RUN,
-            "as T1",
-            "As T1.",
+            "the same as for T1",
+            "The same run as for T1.",
             ("adapted",),
         ),
     ),
@@ -321,14 +321,14 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
             "G1",
             "DGA is better than MLM, and MLM than no adapting",
             "Table 2",
-            "means over six tasks 73.64, 76.40, 78.74; on AI 60.98, 68.97, 71.99: +7.99 and +3.02 points",
+            "means over six tasks: untouched 73.64, MLM 76.40, DGA 78.74; on AI: untouched 60.98, MLM 68.97, DGA 71.99 (+7.99 and +3.02 points)",
             (
                 Test("dga-tasks", "MLM against untouched", "points", 7.99, AI_POWER),
                 Test("dga-tasks", "DGA against MLM", "points", 3.02, AI_POWER),
             ),
             (DGA_FEW, "python benchmarks/claims/scores.py OUT dga-tasks COMMAND"),
             "six tasks, five seeds, several adaptations",
-            f"{DGA_NOTE} A further look, stated before it was run: the same with 400 steps at ten times the rate (adapt.plan.steps=400 "
+            f"{DGA_NOTE} A second run was planned before it began: 400 steps at ten times the rate (adapt.plan.steps=400 "
             "adapt.plan.rate=5e-4), three adaptations and three seeds, MLM and DGA alone.",
             ("adapted",),
         ),
@@ -336,13 +336,13 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
             "G2",
             "each of seven ablations is worse than DGA",
             "Table 3",
-            "means 76.08 to 78.42 against 78.74; on AI 68.25 without contrast and 69.51 with a random mask against 71.99",
+            "means: ablations 76.08 to 78.42, DGA 78.74; on AI: without contrast 68.25, random mask 69.51, DGA 71.99",
             (
                 Test("dga-ablations", "DGA against DGA (w/o contrast)", "points", 3.74, AI_POWER),
                 Test("dga-ablations", "DGA against DGA (random mask)", "points", 2.48, AI_POWER),
             ),
             (DGA_FEW, "python benchmarks/claims/scores.py OUT dga-ablations COMMAND"),
-            "the other five, of which the paper's smallest effect is 0.32 points",
+            "the other five ablations; the smallest effect in the paper is 0.32 points",
             f"{DGA_NOTE} Two of the seven ablations.",
             ("adapted",),
         ),
@@ -361,8 +361,8 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
                 ),
             ),
             (DGA, "python benchmarks/claims/order.py OUT COMMAND"),
-            "G1's run on six tasks with several adaptations",
-            f"{DGA_NOTE} The order of the paper's eleven rows on AI; where scores differ by chance alone, a correlation of 1 shrinks.",
+            "the run of G1 on six tasks with several adaptations",
+            f"{DGA_NOTE} The figure compares the order of the paper's eleven rows on AI. If scores differ only by chance, even a true correlation of 1 shrinks.",
             ("adapted",),
         ),
         Claim(
@@ -373,7 +373,7 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
             (
                 Test(
                     "dga-soft-mask",
-                    "general loss of MLM less that of the soft mask",
+                    "general loss of MLM minus that of the soft mask",
                     "nats",
                     None,
                     of_a_mean(0.005, 3),
@@ -381,13 +381,13 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
             ),
             ("python benchmarks/claims/soft_mask.py TEXTS OUT",),
             "more steps, other domains, larger encoders",
-            "The mask alone, without the contrast, on 300 steps of 16 texts of reviews. It multiplies updates: under AdamW a factor of "
-            "gradients cancels ([DGA](../methods/dga.md)). The lower rate is a third. Importance is normalised by min-max, so the least "
+            "The mask alone, without the contrast, on 300 steps of 16 texts of reviews. The mask multiplies updates, because AdamW "
+            "cancels factors on gradients ([DGA](../methods/dga.md)). The lower rate is a third of the usual one. Importance is normalised by min-max, so the least "
             "important heads are not protected.",
             ("adapted",),
             (
-                Test("dga-soft-mask", "general loss of MLM at a lower rate less that of the soft mask", "nats"),
-                Test("dga-soft-mask", "general loss of a random mask less that of the soft mask", "nats"),
+                Test("dga-soft-mask", "general loss of MLM at a lower rate minus that of the soft mask", "nats"),
+                Test("dga-soft-mask", "general loss of a random mask minus that of the soft mask", "nats"),
             ),
         ),
         Claim(
@@ -403,7 +403,7 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
                 "acclimate analyse importance embedded acl=TEXTS/domain-acl.jsonl ai=TEXTS/domain-ai.jsonl pubmed=TEXTS/domain-pubmed.jsonl restaurant=TEXTS/domain-restaurant.jsonl electronics=TEXTS/domain-electronics.jsonl news=TEXTS/domain-news.jsonl --dropout 0.1 --attention-dropout 0.1 --out OUT/importance.html",
                 "python benchmarks/claims/importance.py OUT",
             ),
-            "larger encoders: the embedded one has 36 heads, RoBERTa-base 144",
+            "larger encoders; the embedded one has 36 heads, RoBERTa-base 144",
             "News replaces Phone, and electronics replaces Camera. The interval is a jackknife over domains.",
         ),
     ),
@@ -437,10 +437,10 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
             "L3",
             "retrieved text is better than task text alone; small tasks want a larger K",
             "Table 4",
-            "ChemProt 55.05 without, 77.21 with K = 50, more with 500 and 5000; AGNews best at 50",
+            "ChemProt: task text alone 55.05, K = 50 77.21, more with 500 and 5000; AGNews is best with 50",
             (Test("tlm-k", "K = 5 against task text alone", "points", 22.16, of_a_study(CHEMPROT_DEV, 3, 0.55)),),
             (f"{TLM} seeds=3 vary=k ks=[5]", "python benchmarks/claims/scores.py OUT tlm-k COMMAND"),
-            "as L2, with a large and a small task and several K",
+            "the same as for L2, with a large and a small task and several K",
             f"{TLM_NOTE} Only whether retrieved text helps is tested, not which K is best.",
             ("pretrained",),
         ),
@@ -448,7 +448,7 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
             "L4",
             "small tasks want much external text (rho_1) and language modelling on their own (rho_2)",
             "Tables 5, 6",
-            "ChemProt 73.27 at rho_1 = 1, 83.30 at 99; 83.41 at rho_2 = 0, 83.64 at 20",
+            "ChemProt: rho_1 = 1 73.27, rho_1 = 99 83.30; rho_2 = 0 83.41, rho_2 = 20 83.64",
             (
                 Test("tlm-rho", "rho_1 of 99 against 1", "points", 10.03, of_a_study(CHEMPROT_DEV, 3, 0.55)),
                 Test(
@@ -465,8 +465,8 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
                 f"{TLM} seeds=3 vary=rho_1 rho_1s=[1,99]",
                 "python benchmarks/claims/scores.py OUT tlm-rho COMMAND",
             ),
-            "as L2",
-            f"{TLM_NOTE} At rho_1 = 99 six batches of stage 1 are of the task. The paper's effect of rho_2 on ChemProt cannot be seen.",
+            "the same as for L2",
+            f"{TLM_NOTE} At rho_1 = 99 six batches of stage 1 are of the task. The paper's effect of rho_2 on ChemProt cannot be detected.",
             ("pretrained",),
         ),
         Claim(
@@ -484,7 +484,7 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
                 ),
             ),
             (f"{TLM} seeds=3 vary=stages", "python benchmarks/claims/scores.py OUT tlm-stages COMMAND"),
-            "as L2",
+            "the same as for L2",
             TLM_NOTE,
             ("pretrained",),
         ),
@@ -511,22 +511,22 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
             ),
             "models of 144 heads, as BERT-base, and more tokens",
             "First stages with BM25, of four heads each, and three encoders of the same size that saw as many tokens of general text. The paper "
-            "compares with BERT and RoBERTa. After 600 steps of 32, 1.2 million tokens, none of the four heads of any of these six encoders was "
-            "positional or vertical, so there was nothing to compare; this is five times as long. As no head "
-            "passed the paper's bar of 90% of its maxima then either, the share of all maxima was stated as the figure, before it was looked at.",
+            "compares with BERT and RoBERTa. After 600 steps of 32 rows, 1.2 million tokens, none of the four heads of any of these six encoders was "
+            "positional or vertical, so there was nothing to compare. This run is five times as long. No head "
+            "passed the paper's bar of 90% of its maxima then either. So the share of all maxima was chosen as the figure, before it was computed.",
             ("pretrained",),
         ),
     ),
     "PubMedBERT and BLURB: Gu et al. (2021)": (
         Claim(
             "P1",
-            "an own vocabulary from scratch is better than going on from a general model",
+            "an own vocabulary from scratch is better than continuing from a general model",
             "Tables 6, 7",
-            "BLURB score 79.87 with BERT's vocabulary, 81.10 with an own one (whole words)",
+            "BLURB score: BERT's vocabulary 79.87, own vocabulary 81.10 (whole words)",
             (
                 Test(
                     "scratch-square",
-                    "own vocabulary from scratch against going on from a general encoder",
+                    "own vocabulary from scratch against continuing from a general encoder",
                     "points",
                     1.23,
                 ),
@@ -541,18 +541,18 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
             "P2",
             "masking whole words is better than masking word pieces",
             "Table 7",
-            "BLURB score 79.51 and 81.10 with an own vocabulary, 79.00 and 79.87 with BERT's",
+            "BLURB score: own vocabulary 79.51 with pieces and 81.10 with whole words, BERT's 79.00 and 79.87",
             (Test("scratch-square", "whole words against word pieces", "points", 1.59, NCBI_POWER),),
             (SQUARE, "python benchmarks/claims/scores.py OUT scratch-square COMMAND"),
-            "as P1",
-            f"{SQUARE_NOTE} With the own vocabulary; as many pieces are masked of both.",
+            "the same as for P1",
+            f"{SQUARE_NOTE} With the own vocabulary; both mask the same number of pieces.",
             ("pretrained",),
         ),
         Claim(
             "P3",
             "inputs are shorter with an own vocabulary",
             "Table 1, section 3.2",
-            "of 17 terms 6 are whole in BERT's vocabulary, 17 in PubMedBERT's; no mean length",
+            "BERT's vocabulary has 6 of 17 terms as whole words, PubMedBERT's all 17; no mean length",
             (
                 Test("vocabularies", "tokens of an input that are saved", "%", None, of_a_mean(5.0, 13)),
                 Test("vocabularies", "pieces of a word that are saved", "%", None, of_a_mean(5.0, 13)),
@@ -562,14 +562,14 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
                 "acclimate data vocabulary TEXTS/general.jsonl --out OUT/voc-general",
                 "python benchmarks/claims/vocabularies.py DIR OUT",
             ),
-            "settled for these texts; other domains and sizes of vocabulary",
-            "Two WordPiece vocabularies of 30,522 entries, learnt from 60 million characters each, so that only the text differs. Test inputs of the thirteen datasets. The interval is over datasets, two of which have the same sentences.",
+            "it is settled for these texts; open are other domains and sizes of vocabulary",
+            "Two WordPiece vocabularies of 30,522 entries, each learned from 60 million characters, so only the text differs. They split the test inputs of the thirteen datasets. The interval is over datasets, two of which have the same sentences.",
         ),
         Claim(
             "P4",
             "adding full text lowers scores a little, and training longer makes up for it",
             "Table 8",
-            "BLURB score 81.10 of abstracts, 80.93 with full text, 81.45 with longer training",
+            "BLURB score: abstracts 81.10, with full text 80.93, with longer training 81.45",
             (
                 Test(
                     "scratch-full-text",
@@ -590,14 +590,14 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
             ),
             (SQUARE, "python benchmarks/claims/scores.py OUT scratch-full-text COMMAND"),
             "an effect of 0.17 points is beyond thirteen datasets and three seeds",
-            f"{SQUARE_NOTE} Both texts are one, with the vocabulary of the abstracts; longer is 1.6 times as long.",
+            f"{SQUARE_NOTE} Abstracts and full texts are one corpus, with the vocabulary of the abstracts. Longer training has 1.6 times the steps.",
             ("pretrained",),
         ),
         Claim(
             "P5",
             "adversarial pretraining lowers scores a little",
             "Table 9",
-            "BLURB score 81.10 without, 80.68 with it; BC5-chem 93.33 and 93.17",
+            "BLURB score: without the adversarial term 81.10, with it 80.68; BC5-chem: without 93.33, with 93.17",
             (
                 Test(
                     "scratch-adversarial",
@@ -615,16 +615,16 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
                 "finetune.epochs=4 finetune.looks=1",
                 "python benchmarks/claims/scores.py OUT scratch-adversarial COMMAND",
             ),
-            "as P4",
-            "Our list of claims had said that it helps; the paper says the opposite of its mean score, and so does this row. Encoders of 2 layers "
-            "of 128 on 2 million tokens, one pretraining of each: the interval is about these two. At the paper's radius the term weighs nothing.",
+            "the same as for P4",
+            "The paper says that the term lowers its mean score, and so does this row. Encoders of 2 layers "
+            "of 128 on 2 million tokens, one pretraining of each: the interval ignores the variance between pretrainings. At the paper's radius the term has no weight.",
             ("pretrained",),
         ),
         Claim(
             "P6",
             "a linear layer is no worse than an LSTM; BIO, BIOUL and IO are alike",
             "Tables 10, 11",
-            "ChemProt 77.24 and 75.40; BC5-chem 93.33, 93.37, 93.11",
+            "ChemProt: linear layer 77.24, LSTM 75.40; BC5-chem: BIO 93.33, BIOUL 93.37, IO 93.11",
             (
                 Test(
                     "choices-layers",
@@ -645,14 +645,14 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
                 "python benchmarks/claims/scores.py OUT choices-schemes COMMAND",
             ),
             "whole training sets, and a run of the schemes",
-            "1,000 rows of train, scored on dev. Differences below a point count as none. Tag schemes were not run yet. After 4 epochs the linear layer had learnt nothing, so this was stated "
-            "anew with 12 before it was run.",
+            "1,000 rows of train, scored on dev. Differences below a point count as none. Tag schemes were not run yet. After 4 epochs the linear layer had failed to learn, so the plan was "
+            "changed to 12 before the run.",
         ),
         Claim(
             "P7",
             "dummies or markers are better than the original text with [CLS]",
             "Table 12",
-            "ChemProt 77.24 and 77.72 against 50.52, DDI 82.36 and 82.22 against 37.00",
+            "ChemProt: dummies 77.24, markers 77.72, original text 50.52; DDI: dummies 82.36, markers 82.22, original text 37.00",
             (
                 Test(
                     "choices-relations",
@@ -693,10 +693,10 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
             ),
             (DAPT, BLURB, "python benchmarks/claims/scores.py OUT blurb COMMAND"),
             "all thirteen datasets, an encoder from scratch and one after DAPT",
-            "BioBERT and BERT alone, of which the first goes on from the second: 89.13 and 85.67 on NCBI-disease, 84.70 and 81.44 on BC5-disease. "
-            "Ours are the embedded encoder after DAPT on 2.5 million tokens, and the embedded encoder. 500 rows of each training set. "
-            "At first GAD was used in place of BC5-disease: no run learned it from 500 rows, so it gave no verdict. An order of two models is "
-            "no order: an encoder from scratch is missing.",
+            "In the paper BioBERT, which continues from BERT, has 89.13 on NCBI-disease and 84.70 on BC5-disease; BERT has 85.67 and 81.44. "
+            "We compare the embedded encoder after DAPT on 2.5 million tokens with the embedded encoder. 500 rows of each training set. "
+            "At first GAD was used in place of BC5-disease: no run learned it from 500 rows, so it gave no verdict. An encoder from scratch is "
+            "missing, so the paper's order of three models is not tested.",
             ("adapted",),
         ),
     ),
@@ -705,7 +705,7 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
             "S1",
             "tasks of entities gain a little from another task of entities (most other tasks do not help)",
             "Tables 2, 3",
-            "BC5-chem from BERT 88.92, after others 89.23 to 89.66",
+            "BC5-chem from BERT: alone 88.92, after another entity task 89.23 to 89.66",
             (
                 Test(
                     "stilt",
@@ -717,7 +717,7 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
             ),
             (STILT, "python benchmarks/claims/intermediate.py OUT COMMAND"),
             "eleven tasks with whole training sets up to 4,000 rows, five seeds",
-            f"{STILT_NOTE} What the bracket says is not tested.",
+            f"{STILT_NOTE} The part in brackets is not tested.",
         ),
         Claim(
             "S2",
@@ -736,7 +736,7 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
             (DAPT, STILT, "python benchmarks/claims/intermediate.py OUT COMMAND"),
             "S1 from two encoders",
             f"{STILT_NOTE} The second encoder is the embedded one after DAPT. The figure is the mean over pairs of the squared difference of "
-            "the gains, less the square of its standard error; its interval is over pairs. Pairs whose target was not learnt are omitted.",
+            "the gains, minus the square of its standard error. Its interval is over pairs. Pairs whose target no run learned are omitted.",
             ("adapted",),
         ),
     ),
@@ -782,45 +782,45 @@ class Advice:
 
 ADVICE = (
     Advice(
-        "a few hundred labels, of a domain that the encoder does not know",
-        "TAPT, which takes minutes. With 256 sentences of NCBI-disease, TAPT and TAPTER were both about {:.0f} points ahead of no adapting; for TAPT this may be chance. "
-        "We could not see a difference between the two, or between TAPTER's vectors and permuted ones. Take TAPTER if you have good vectors.",
+        "a few hundred labels, in a domain that the encoder does not know",
+        "TAPT, which takes minutes. With 256 sentences of NCBI-disease, TAPT and TAPTER both scored about {:.0f} points above the untouched model; for TAPT this may be chance. "
+        "The run could not show a difference between the two, or between TAPTER with its vectors and with permuted vectors. Take TAPTER if you have good vectors.",
         {"T1": "not visible", "T6": "not visible"},
         (("tapter-ncbi", "TAPT against untouched"),),
     ),
     Advice(
-        "a few hundred labels, of text like that which the encoder was trained on",
-        "Adapt last. We saw no gain from TAPTER on SST-2, but the run could miss one of two points. More labels, a larger encoder or more test "
-        "rows are more promising. `acclimate doctor` says how many rows.",
+        "a few hundred labels, on text like the encoder's training text",
+        "First try more labels, a larger encoder or more test rows; `acclimate doctor` says how many rows. TAPTER showed no gain on SST-2, but the "
+        "run could have missed a gain of two points.",
         {"T3": "not visible"},
     ),
     Advice(
         "some million tokens of raw text of the domain",
-        "DAPT. It gained about {:.0f} points on two tasks with 500 labels each. How it compares with an encoder from scratch was not run.",
+        "DAPT. It gained about {:.0f} points on two tasks with 500 labels each. We did not compare it with an encoder from scratch.",
         {"P8": "not run"},
         (("blurb", "biomedical encoder against general encoder"),),
     ),
     Advice(
         "the same, and general knowledge that must stay",
-        "DAPT at a third of the rate, which costs nothing to try. Our runs of DGA adapted too little to say whether it protects more than that, "
-        "or scores higher. Its step takes 3.7 times as long.",
+        "DAPT at a third of the rate, which costs nothing to try. Our runs of DGA adapted too little to say whether DGA protects more, "
+        "or scores higher. A step of DGA takes 3.7 times as long.",
         {"G1": "not adapted", "G4": "not adapted"},
     ),
     Advice(
         "no encoder for your language, a general corpus, and labels",
-        "TLM, if nothing else exists, and on a GPU. At the size of two cores its first stage learned little more than word frequencies, so our "
-        "runs do not test the paper. BM25 and both stages are the paper's choice ([a run on a GPU](../benchmarks/reports/2026-11-26-gpu.md)).",
+        "TLM on a GPU, if no encoder exists. Our runs fit two cores; their first stage learned little more than word frequencies, so they "
+        "do not test the paper. BM25 and both stages are the paper's choice ([a run on a GPU](../benchmarks/reports/2026-11-26-gpu.md)).",
         {"L1": "not pretrained", "L2": "not pretrained", "L5": "not pretrained"},
     ),
     Advice(
         "gigabytes of domain text, and GPUs",
-        "From scratch, with a vocabulary of your own: inputs become about {:.0f}% shorter. Whether scores are higher than after DAPT was not run.",
+        "From scratch, with a vocabulary of your own: inputs become about {:.0f}% shorter. We did not compare its scores with those after DAPT.",
         {"P1": "not run", "P3": "holds"},
         (("vocabularies", "tokens of an input that are saved"),),
     ),
     Advice(
         "another labelled task",
-        "STILT, from one task of entities to another: it gained about {:.0f} points. Other pairs of tasks are open; `study stilt` tries them.",
+        "STILT. From one task of entities to another it gained about {:.0f} points. Our runs settle no other pair of tasks; `study stilt` tries pairs.",
         {"S1": "holds", "S2": "not visible"},
         (("stilt", "entity tasks after another entity task against directly"),),
     ),
@@ -857,7 +857,7 @@ def judge(claim: Claim, stored: Mapping[str, Mapping[str, Any]]) -> Judgement:
         amount, small = _amount(measured.difference, test), test.size and measured.high < test.least
         return Judgement(
             "holds",
-            f"in sign only: {test.figure.removeprefix('log ')} {amount}, in the paper {_amount(test.size, test)}"
+            f"in sign only: {test.figure} {amount}, in the paper {_amount(test.size, test)}"
             if small and test.size
             else f"{test.figure}: {amount}",
         )
@@ -871,10 +871,10 @@ def judge(claim: Claim, stored: Mapping[str, Mapping[str, Any]]) -> Judgement:
     test, measured = next((each for each, agrees in zip(figures, agree, strict=True) if not agrees), figures[0])
     size = "" if test.size is None else f"; the paper has {_amount(test.size, test)}"
     if test.says == "more":
-        seen = f"{_amount(measured.difference, test)}; the smallest visible effect is {measured.smallest:.2g}{size}"
+        seen = f"{_amount(measured.difference, test)}; the smallest detectable effect is {measured.smallest:.2g}{size}"
     else:
         worst = -measured.low if test.says == "no less" else max(-measured.low, measured.high)
-        seen = f"a difference of {worst:.2g} is not excluded, where {test.least:g} counts as none{size}"
+        seen = f"a difference of {worst:.2g} is not excluded; up to {test.least:g} counts as none{size}"
     if unknown:
         seen += f". The run did not record whether encoders were {unknown[0]}"
     return Judgement("not visible", f"{test.figure}: {seen}")
@@ -964,9 +964,9 @@ def details(paper: str, claims: tuple[Claim, ...]) -> str:
     lines = [
         f"# {paper}: its claims in detail",
         "",
-        "Figures are differences with 95% intervals. Above 0 is the paper's side, unless *the paper says* otherwise. *Visible* is the smallest true "
-        "difference that is seen with a probability of 80%: as expected before the run, and from the spread in the run. DIR is the folder of "
-        "the datasets ([blurb](../blurb.md)), TEXTS the folder that `benchmarks/claims/texts.py` writes, MODEL a checkpoint, OUT the directory "
+        "Figures are differences with 95% intervals. A figure above 0 agrees with the paper, unless the column *the paper says* states otherwise. The "
+        "smallest detectable effect is the smallest true difference that a run finds with a probability of 80%. *Planned* was computed before the "
+        "run, *actual* from the variance in the run. DIR is the folder of the datasets ([blurb](../blurb.md)), TEXTS the folder that `benchmarks/claims/texts.py` writes, MODEL a checkpoint, OUT the directory "
         "of the run. All verdicts: [claim by claim](../claims.md).",
         "",
     ]
@@ -980,7 +980,7 @@ def details(paper: str, claims: tuple[Claim, ...]) -> str:
             "",
             f"**{verdict}**: {reason}.",
             "",
-            "| figure | the paper says | ours | visible: before, after |",
+            "| figure | the paper says | ours | smallest detectable effect: planned, actual |",
             "|---|---|---|---|",
             *(_row(test) for test in claim.tests),
             *(_row(test, "a control") for test in claim.controls),
@@ -996,8 +996,12 @@ def details(paper: str, claims: tuple[Claim, ...]) -> str:
             f"* Cost of {name}: {outcome['processor_seconds']:,.0f} s, {outcome['date']}."
             for name, outcome in stored.items()
         ]
-        lines += [f"* Beyond two cores: {test.figure}. It takes {test.beyond}." for test in claim.tests if test.beyond]
-        lines += [f"* To settle it: {claim.settle}.", "", "```sh", *claim.commands, "```", ""]
+        lines += [
+            f"* Beyond two cores: {test.figure}. To detect it takes {test.beyond}."
+            for test in claim.tests
+            if test.beyond
+        ]
+        lines += [f"* Needed to settle it: {claim.settle}.", "", "```sh", *claim.commands, "```", ""]
     return "\n".join(lines)
 
 

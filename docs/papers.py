@@ -89,13 +89,13 @@ BLURB = (
 )
 CHOICES = "study choices MODEL --data DIR by_dataset=true split=test"
 CAPTIONS = (
-    "The caption's rho_1 = 4 and 1000 count the internal batch too: the released code adds 1 to the ratio that it takes, so these "
-    "are 3 and 999, Table B.1's and the command's."
+    "The caption's rho_1 = 4 and 1000 also count the internal batch, because the released code adds 1 to the ratio. So they "
+    "are 3 and 999 in Table B.1 and in the command."
 )
 SMALL_SIZE = "Without `scales` TLM has the race's 2 layers of 128 and 500 steps, or what `tlm` states."
 ON_DEV = (
-    "The paper chose rate, batch and epochs of each dataset and prints none: the command has those of `finetune/blurb-DATASET`, and "
-    "without `by_dataset` rate 3e-5, batches of 32 and 10 epochs on every dataset. Without `split=test` it scores dev."
+    "The paper chose rate, batch and epochs for each dataset and does not print them. The command takes those of `finetune/blurb-DATASET`; "
+    "without `by_dataset` it takes rate 3e-5, batches of 32 and 10 epochs on every dataset. Without `split=test` it scores dev."
 )
 
 PAPERS: dict[str, tuple[Row, ...]] = {
@@ -136,14 +136,14 @@ PAPERS: dict[str, tuple[Row, ...]] = {
             (f"study tlm AGNews {SMALL_SCALE} vary=k {SCIERC_CHEMPROT}",),
             state=SMALL,
             report="2026-11-21-tlm.md",
-            note=f"{SMALL_SIZE} {CAPTIONS} The table has rho_2 = 20 on all; the command has that of Table B.1.",
+            note=f"{SMALL_SIZE} {CAPTIONS} Table 4 has rho_2 = 20 on all tasks; the command takes rho_2 from Table B.1.",
             claims=("L3",),
         ),
         Row(
             "Table 5",
             "rho_1, and external data only",
             (f"study tlm Helpfulness {SMALL_SCALE} vary=rho_1 {SCIERC_CHEMPROT}",),
-            note=f"{SMALL_SIZE} With 500 no batch is internal at rho_1 = 999. The table has rho_2 = 20 on all, Table B.1, and so the command, 100 on Helpfulness.",
+            note=f"{SMALL_SIZE} With 500 steps no batch is internal at rho_1 = 999. Table 5 has rho_2 = 20 on all tasks; Table B.1, like the command, has 100 on Helpfulness.",
             claims=("L4",),
         ),
         Row(
@@ -293,11 +293,13 @@ PAPERS: dict[str, tuple[Row, ...]] = {
         Row(
             "Table 2",
             "BioASQ after SQuAD: untouched, TAPT, TAPTER",
-            ('study tapter "BioASQ 5b factoid" --data DIR --model MODEL first="SQuAD 1.1" seeds=10 all_rows=true',),
+            (
+                'study tapter "BioASQ 5b factoid" --data DIR --model MODEL first="SQuAD 1.1" seeds=10 all_rows=true tapter.vectors=wiki.en.bin tapter.skipgram.buckets=2000000',
+            ),
             ("tapter/bioasq", "mlm/tapt-tapter"),
             state=SMALL,
-            note="Run on NCBI-disease with 256 training sentences, not on BioASQ. Public vectors as in the paper are a file of yours: `tapter.vectors=wiki.en.bin tapter.skipgram.buckets=2000000`. A run of "
-            "0.1 is withdrawn.",
+            note="Run on NCBI-disease with 256 training sentences, not on BioASQ. The paper starts from fastText's `wiki.en.bin`: download it, or omit both settings to train vectors. "
+            "A run with acclimate version 0.1 is withdrawn.",
             claims=("T1", "T2", "T6"),
         ),
         Row(
@@ -427,7 +429,7 @@ PAPERS: dict[str, tuple[Row, ...]] = {
             "every task before every other",
             ("study stilt MODEL --data DIR by_dataset=true",),
             ("stilt/blurb-bert", "stilt/blurb-pubmedbert"),
-            note="Rate, batch and epochs are those of `finetune/blurb-NAME`, not of a search on each dataset. A run of 0.1 is "
+            note="Rate, batch and epochs are those of `finetune/blurb-NAME`, not of a search on each dataset. A run with acclimate version 0.1 is "
             "withdrawn.",
             claims=("S1", "S2"),
         ),
@@ -435,10 +437,10 @@ PAPERS: dict[str, tuple[Row, ...]] = {
 }
 
 STATES = {
-    SMALL: "run at a small size: the report, or the claim (T1) that was measured, says which",
-    NOT_RUN: "can be run; no run of ours stands behind it",
+    SMALL: "run at a small size; see the linked report or claim for the size of the run",
+    NOT_RUN: "can be run, but we have not run it",
     MISSING: "there is no command for it yet",
-    TOLD: "nothing is scored: data, settings or words",
+    TOLD: "has no scores: data, settings or text",
 }
 
 
@@ -448,8 +450,8 @@ def page() -> str:
         "# The five papers, table by table",
         "",
         "Every table, figure and setting of the five papers: the command that makes it, recipes with the paper's settings, and "
-        "what was run of it. `docs/papers.py` writes this page, and a test holds it to the commands and recipes that there are. "
-        "DIR stands for the folder of the datasets ([blurb](blurb.md), [data](data.md)), MODEL for a checkpoint or a hub id, "
+        "which part we ran. `docs/papers.py` writes this page, and a test checks its commands and recipes. "
+        "DIR is the folder of the datasets ([blurb](blurb.md), [data](data.md)), MODEL for a checkpoint or a hub id, "
         "DOMAIN for raw text of the domain, GENERAL for general raw text; other capitals name further texts. "
         "`acclimate recipes` lists recipes, `--recipe NAME` uses one.",
         "",

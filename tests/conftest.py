@@ -31,12 +31,12 @@ from typing import TYPE_CHECKING  # noqa: E402
 
 import pytest  # noqa: E402
 
-import launcher  # noqa: E402
 import studies  # noqa: E402
 import toys  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
 
     from acclimate.core.types import Score
     from acclimate.data.materials import Materials
@@ -83,6 +83,30 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: places.get(item.path, len(LONG)))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _drawing() -> "Iterator[dict[str, Any]]":
+    """Leave plots empty, which take a tenth of the run, but where a module uses `plots`. Yields what draws them."""
+    from matplotlib.figure import Figure
+
+    names = ("savefig", "draw_without_rendering")
+    with pytest.MonkeyPatch.context() as patch:
+        drawing = {name: getattr(Figure, name) for name in names}
+        patch.setattr(Figure, "savefig", lambda figure, file, **options: file.write('<svg viewBox="0 0 1 1"></svg>'))
+        patch.setattr(Figure, "draw_without_rendering", lambda figure: None)
+        yield drawing
+
+
+@pytest.fixture(scope="module")
+def plots(_drawing: "dict[str, Any]") -> "Iterator[None]":
+    """Pages have their plots."""
+    from matplotlib.figure import Figure
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name, method in _drawing.items():
+            patch.setattr(Figure, name, method)
+        yield
+
+
 @pytest.fixture(scope="session")
 def toy_inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The files of toys.write_inputs."""
@@ -120,13 +144,6 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("encoder") / "checkpoint"
     save_model(model, tokenizer, path)
     return path
-
-
-@pytest.fixture(scope="session")
-def started() -> "Iterator[launcher.Launcher]":
-    """A process with everything imported, which runs commands in children."""
-    with launcher.launcher() as start:
-        yield start
 
 
 @pytest.fixture

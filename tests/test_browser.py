@@ -35,6 +35,8 @@ from acclimate.reports import live
 from acclimate.reports.page import Page, Section
 from acclimate.studies.stilt import ALONE, MORE, matrix
 
+pytestmark = pytest.mark.usefixtures("plots")
+
 NASTY = (
     "<script>alert(1)</script>",
     "\"double\" 'single' & <b onclick='alert(2)'>",

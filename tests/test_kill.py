@@ -6,6 +6,8 @@ import json
 import os
 import random
 import shutil
+import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,7 @@ from acclimate.text.corpus import write_corpus
 from acclimate.text.vocabulary import train_tokenizer
 from acclimate.training.plan import Plan
 from killed import Copies
-from launcher import Launcher
+from torture import zygote
 from toys import SIZES, outcome_without_seconds, race_command, write_inputs
 
 STAGES = ("pretrain", "adapt", "fine-tune")  # in the order of a race
@@ -34,26 +36,35 @@ CLOCKS = {"clock.json", "wall.json"}  # hold seconds
 OFTEN = {"ACCLIMATE_SAVE_SECONDS": "0.05"}  # a race of seconds saves no state otherwise
 
 
-def test_a_race_killed_in_each_of_its_stages_ends_with_the_same_bytes(started: Launcher, tmp_path: Path):
+def test_a_race_killed_in_each_of_its_stages_ends_with_the_same_bytes(
+    toy_race: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+):
+    """In children of this process, which has everything imported once `toy_race` is there."""
     write_inputs(tmp_path / "in")
     run, moments = tmp_path / RUN, random.Random(3)
     command = race_command(Path("in"), RUN, 'contestants=["TAPT", "TF-IDF"]', "seeds=1")
-    assert started.run(command, tmp_path) == 0, (tmp_path / "output.txt").read_text()
-    expected = _results(run)
-    shutil.rmtree(run)
-    assert started.run(command, tmp_path, kill_after=0.3, environment=OFTEN) == -9
-    hit = [_unfinished(run)]
-    for stage in STAGES:
-        status = started.run(
-            command,
-            tmp_path,
-            kill_after=moments.uniform(0.0, 0.1),
-            kill_once=lambda stage=stage: _unfinished(run) == stage,
-            environment=OFTEN,
-        )
-        assert status == -9, (tmp_path / "output.txt").read_text()
-        hit.append(_unfinished(run))
-    assert started.run(command, tmp_path, environment=OFTEN) == 0, (tmp_path / "output.txt").read_text()
+
+    def kill(after: float, stage: str = "") -> None:
+        begun, until = zygote.start(command, tmp_path, environment=OFTEN), time.monotonic() + 60
+        while stage and _unfinished(run) != stage and time.monotonic() < until:
+            time.sleep(0.01)
+        time.sleep(after)
+        os.kill(begun.process, signal.SIGKILL)  # it was not waited for, so the id is still its own
+        ended = begun.ended()
+        assert ended.status == -signal.SIGKILL, ended
+
+    with capfd.disabled():
+        alone = zygote.run(command, tmp_path)
+        assert alone.status == 0, alone
+        expected = _results(run)
+        shutil.rmtree(run)
+        kill(0.3)
+        hit = [_unfinished(run)]
+        for stage in STAGES:
+            kill(moments.uniform(0.0, 0.1), stage)
+            hit.append(_unfinished(run))
+        last = zygote.run(command, tmp_path, environment=OFTEN)
+    assert last.status == 0, last
     _assert_same(expected, _results(run))
     assert set(hit) >= set(STAGES), hit
 

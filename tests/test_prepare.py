@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-import toys
 from acclimate import cli
 from acclimate.data.gather import EXAMINATION
 from acclimate.tasks.prepared import open_prepared
@@ -39,19 +38,6 @@ def test_it_is_what_a_race_makes_of_the_same_files(run, toy_race):
     assert "Task: got/data" in said
     assert not made.looks()
     assert run("data", "prepare", *FILES, "--out", "got") == (0, said)
-
-
-def test_a_chain_trains_on_it(run, toy_race):
-    [base] = (toy_race.run / "jobs").glob("pretrain-*")
-    for name, file in (("first", "dev.jsonl"), ("then", "train.jsonl")):
-        assert run("data", "prepare", file, "--max-tokens", "32", "--out", name)[0] == 0
-    tuned = [setting for setting in toys.SETTINGS if setting.startswith("finetune")]
-    chain = ("adapt", "stilt", f"model={base / 'checkpoint'}", 'tasks=["first/data", "then/data"]', *tuned)
-    chain = (*(word for word in chain if not word.startswith("finetune.plan.steps")), "finetune.plan.steps=2")
-    status, said = run(*chain, "--out", "chained")
-    assert status == 0, said
-    assert Path("chained/stage-1/checkpoint").is_dir()
-    assert not open_prepared(Path("then/data")).looks()
 
 
 def test_rows_that_hold_a_test_text_are_told_and_dropped_on_request(run):

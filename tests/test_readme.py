@@ -27,10 +27,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = ("docs/tutorial.md", "docs/examples.md")
 NAVIGATION = (ROOT / "mkdocs.yml").read_text("utf-8")
 HOW_TO = re.findall(r"[\w-]+\.md", NAVIGATION[NAVIGATION.index("- How to:") : NAVIGATION.index("- Methods:")])
-PUSHES = (
-    "shipping.md",
-    "data.md",
-)  # their Python is checked in tests/methods/test_pages.py and tests/api/test_verbs.py
+PUSHES = ("shipping.md", "data.md")  # tests/methods/test_pages.py and tests/api/test_verbs.py check their Python
 
 
 def blocks_of(*pages: str) -> list[tuple[str, str]]:
@@ -45,9 +42,16 @@ VERBS = [line for line in COMMANDS if line.startswith("acclimate ")]
 
 TUNING = [setting for setting in toys.SETTINGS if setting.startswith("finetune")]
 TUNING += ["finetune.plan.steps=4", "finetune.looks=1"]
-FEW_STEPS = [f"{stage}.plan.steps=6" for stage in ("tapt", "dapt", "finetune")]
-OF_RACE = [setting for setting in toys.SETTINGS if not setting.startswith("pretrain")]  # a model is there
-RACING = [setting for setting in OF_RACE if not setting.startswith(("seeds", "contestants"))]
+RACING = [setting for setting in toys.SETTINGS if not setting.startswith(("pretrain", "contestants"))]
+RACING += ["finetune.looks=1", *(f"{stage}.plan.steps=6" for stage in ("tapt", "dapt", "finetune"))]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _all_learn():
+    """Little learns in so few steps."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(finetune, "nothing_learnt", lambda *looks, **measures: "")
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +64,6 @@ def place(tmp_path_factory, toy_race) -> Path:
         writer = csv.writer(file)
         writer.writerow(["abstract", "topic"])
         writer.writerows([toys.text(topic, 14, generator), topic] for topic in [*toys.TOPICS] * 40)
-    (place / "new.csv").write_text("abstract\nA moon of clay.\n")
     (place / "new.csv").write_text(f"abstract\n{toys.text('heart', 14, generator)}\n")
     for name, split in (("news", "dev"), ("reviews", "test")):
         shutil.copy(place / f"{split}.jsonl", place / f"{name}.jsonl")
@@ -81,9 +84,9 @@ def place(tmp_path_factory, toy_race) -> Path:
     return place
 
 
-def tiny(command: str, *settings: str) -> list[str]:
+def tiny(command: str) -> list[str]:
     """The command's arguments with settings for a toy in place of those that the README states."""
-    arguments = [*with_toy_settings(command), *settings]
+    arguments = with_toy_settings(command)
     if arguments.count("--max-tokens") > 1:
         place = arguments.index("--max-tokens")
         del arguments[place : place + 2]
@@ -96,25 +99,22 @@ def with_toy_settings(command: str) -> list[str]:
     if verb == "doctor":
         return [verb, *rest, "--max-tokens", "32"]  # tests/api/test_verbs.py has one
     if verb == "race":
-        # its dev and test sets are larger than a toy's
-        few = [*RACING, "--max-tokens", "32", "seeds=2", "finetune.looks=1", *FEW_STEPS]
-        extra = [*few, 'contestants=["DAPT+TAPT"]'] if "arxiv" in rest else [*OF_RACE, "--max-tokens", "32"]
-        if "--corpus" not in rest and "arxiv" not in rest:
-            extra = [*few, 'contestants=["TAPT", "TF-IDF"]']
-        return [verb, *rest, *extra]
+        contestants = '["DAPT+TAPT"]' if "arxiv" in rest else '["TAPT", "TF-IDF"]'
+        return [verb, *rest, "--max-tokens", "32", *RACING, f"contestants={contestants}"]
     if verb == "adapt" and rest[0] == "stilt":
-        return [verb, *rest, *TUNING, "finetune.plan.steps=4"]
+        return [verb, *rest, *TUNING]
     if verb == "data" and rest[0] == "prepare":
         return [verb, *rest, "--max-tokens", "32"]
     if verb == "adapt" and rest[0] != "extend":  # which trains nothing
         return [verb, *rest, "plan.steps=3", "plan.batch=4", "max_tokens=32"]
     if verb == "study" and rest[0] == "stilt":
-        return [verb, *rest, *TUNING, "seeds=2", "max_tokens=32", "more_steps=none", "finetune.plan.steps=4"]
+        few = ["seeds=2", "more_steps=none", 'datasets=["train.jsonl", "news.jsonl"]']
+        return [verb, *rest, *TUNING, *few, "max_tokens=32"]
     if verb == "study" and rest[0] == "tlm":
         joint = [f"tlm.{setting.removeprefix('pretrain.')}" for setting in toys.SETTINGS if "pretrain" in setting]
         return [verb, *rest, "seeds=2", *joint, *(f"tlm.{setting}" for setting in TUNING), "--max-tokens", "32"]
     if verb == "evaluate":
-        return [verb, *rest, *TUNING, "finetune.plan.steps=40", "seeds=2", "--max-tokens", "32"]
+        return [verb, *rest, *TUNING, "seeds=2", "--max-tokens", "32"]
     if verb == "analyse" and rest[0] == "importance":  # the toy was pretrained without dropout
         return [verb, *rest, "--max-tokens", "32", "--dropout", "0.1"]
     if verb == "study" and rest[0] == "blurb":
@@ -145,14 +145,13 @@ def test_the_verbs_run_in_the_order_shown(place, tmp_path, monkeypatch):
 def test_the_commands_and_the_python_of_a_page_run(page, place, tmp_path, monkeypatch):
     monkeypatch.setenv("ACCLIMATE_CACHE", str(tmp_path))
     monkeypatch.setattr(loading, "FOLDER", place / "small")
-    monkeypatch.setattr(finetune, "nothing_learnt", lambda *looks, **measures: "")  # which little does in so few steps
     monkeypatch.chdir(place)
     for kind, block in blocks_of(page):
         if kind == "python":
             exec(compile(block, page, "exec"), {})
         for command in block.splitlines() if not kind else ():
             assert command.startswith("acclimate "), command
-            typed = tiny(command, *(FEW_STEPS if command.startswith("acclimate race") else ()))
+            typed = tiny(command)
             monkeypatch.setattr(sys, "argv", ["acclimate", *typed])
             result = CliRunner().invoke(cli.app, typed)
             assert result.exit_code == 0, f"{command}\n{result.output}"
@@ -164,8 +163,14 @@ def cache(tmp_path_factory) -> Path:
     return tmp_path_factory.mktemp("cache")
 
 
+@pytest.fixture(scope="module")
+def typed() -> list[list[str]]:
+    """Commands of how-to pages that have run: pages share some."""
+    return []
+
+
 @pytest.fixture
-def type_in(place, cache, monkeypatch):
+def type_in(place, cache, typed, monkeypatch):
     """A function that runs a command in `place`, where the README's race and an adaptation have ended."""
     monkeypatch.setenv("ACCLIMATE_CACHE", str(cache))
     monkeypatch.setattr(loading, "FOLDER", place / "small")
@@ -173,6 +178,9 @@ def type_in(place, cache, monkeypatch):
 
     def run(command: str) -> None:
         words = tiny(command)
+        if words in typed:
+            return
+        typed.append(words)
         monkeypatch.setattr(sys, "argv", ["acclimate", *words])
         result = CliRunner().invoke(cli.app, words)
         assert result.exit_code == 0, f"{command}\n{result.output}"
@@ -216,7 +224,6 @@ def test_the_python_shown_runs(place, tmp_path, monkeypatch, capsys):
     [code] = [block for kind, block in BLOCKS if kind == "python"]
     monkeypatch.chdir(place)
     monkeypatch.setattr(loading, "FOLDER", place / "small")
-    monkeypatch.setattr(finetune, "nothing_learnt", lambda *looks, **measures: "")
     toys.few_papers(tmp_path / "papers", monkeypatch)
     recipe = override(RaceRecipe(), [*toys.SETTINGS, 'contestants=["TAPT"]'])
     settings = {"recipe": recipe, "max_tokens": 32, "out": place / "runs" / "python"}

@@ -68,6 +68,13 @@ evaluate some/model CSV seeds=9 adapt_seeds=9 -> adapt_seeds: evaluate adapts no
 adapt mlm plan.rate=0.0 -> plan.rate = 0.0 is out of range: above 0
 race train.csv --budget 20parsecs -> budget '20parsecs' is not understood. Write it as 20min
 race CSV --metric f7 -> no metric is named 'f7'. Known: accuracy
+race CSV --probe-only --budget 3min -> --probe-only does not fine-tune, so a budget has no effect
+race CSV folds=5 --budget 3PFLOP -> --folds with --budget: a budget applies to one search
+race CSV --until settled --folds 5 -> --until settled with --folds
+race CSV until=settled --probe-only -> --until settled with --probe-only
+race CSV --learning-curve --folds 5 -> --learning-curve scores on one test set
+race CSV --learning-curve --checkpoint ours=some/model -> --checkpoint names models that are not adapted
+race CSV --folds 5 folds=6 -> 'folds' appears twice, as 6 and as 5
 race CSV contestants=["TAPPT"] -> 'TAPPT' is not one of 'TAPT', 'TAPTER'
 race CSV --model ./nowhere -> ./nowhere: there is no such directory, and it is not a hub id
 race CSV --checkpoint models/ours -> --checkpoint models/ours: the name is missing. Write NAME=PATH

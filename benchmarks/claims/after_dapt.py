@@ -36,7 +36,7 @@ def main() -> None:
     write(
         "tapter-after-dapt",
         {
-            "gain of TAPTER less its gain after DAPT": found | {"learnt": before["learnt"] and after["learnt"]},
+            "gain of TAPTER minus its gain after DAPT": found | {"learnt": before["learnt"] and after["learnt"]},
             f"{GAIN}, after DAPT": after,
         },
         commands=given.commands,

@@ -50,7 +50,7 @@ def of_cells(ours: CellResult, theirs: CellResult, split: str) -> dict[str, Any]
     """
     alike = [replace(score, task=ours.scores[0].task) for score in theirs.scores]
     found = compare(ours.scores, alike, metric_named(ours.task.metric))
-    adaptations = f"{found.adaptations} adaptations, " if found.adaptations else ""
+    adaptations = f"{found.adaptations} adaptation{'s' * (found.adaptations != 1)}, " if found.adaptations else ""
     return {
         "difference": 100 * found.difference,
         "low": 100 * found.low,
@@ -74,7 +74,7 @@ def of_cell_means(pairs: Sequence[tuple[CellResult, CellResult]], split: str) ->
     )
     found = mean_difference(ours, theirs, [1 / len(pairs)] * len(pairs))
     cells = [cell for pair in pairs for cell in pair]
-    adaptations = f"{found.adaptations} adaptations, " if found.adaptations else ""
+    adaptations = f"{found.adaptations} adaptation{'s' * (found.adaptations != 1)}, " if found.adaptations else ""
     items = sum(len(one.scores[0].gold) for one, _ in pairs)
     return {
         "difference": 100 * found.difference,

@@ -99,10 +99,10 @@ def main() -> None:
     write(
         "dga-soft-mask",
         {
-            "general loss of MLM at a lower rate less that of the soft mask": less(UPDATE, SLOWER),
-            "general loss of a random mask less that of the soft mask": less(UPDATE, RANDOM),
-            "general loss of MLM less that of the soft mask": less(UPDATE, MLM),
-            "general loss of MLM less that of the mask of gradients": less(GRADIENT, MLM),
+            "general loss of MLM at a lower rate minus that of the soft mask": less(UPDATE, SLOWER),
+            "general loss of a random mask minus that of the soft mask": less(UPDATE, RANDOM),
+            "general loss of MLM minus that of the soft mask": less(UPDATE, MLM),
+            "general loss of MLM minus that of the mask of gradients": less(GRADIENT, MLM),
         },
         commands=["python benchmarks/claims/soft_mask.py TEXTS OUT"],
         seconds=time.process_time() - seconds,

@@ -72,7 +72,7 @@ def main() -> None:
 
     falls = [(fell(run, "embedding"), fell(run, "mlm")) for run in runs[TAPTER]]
     over = f"{len(falls)} adaptations"
-    figures["relative fall of the second term less that of the first"] = of_values([a - b for a, b in falls], over)
+    figures["relative fall of the second term minus that of the first"] = of_values([a - b for a, b in falls], over)
     facts["relative fall of the second term and of the first"] = falls
     facts["the same of permuted vectors"] = [
         (fell(run, "embedding"), fell(run, "mlm")) for run in runs.get(PERMUTED, [])
@@ -91,7 +91,7 @@ def main() -> None:
     pairs = list(zip(moved[TAPTER], moved[TAPT], strict=False))
     for which, name in zip(OVER, SETS, strict=True):
         ratios = [math.log(ours[which].mean / theirs[which].mean) for ours, theirs in pairs]
-        figures[f"log ratio of distances, {name}"] = of_values(ratios, f"{len(ratios)} adaptations")
+        figures[f"ratio of distances, {name}"] = of_values(ratios, f"{len(ratios)} adaptations")
         facts[f"mean distance, {name}"] = {
             contestant: [each[which].mean for each in distances] for contestant, distances in moved.items()
         }
@@ -100,7 +100,7 @@ def main() -> None:
         means = (f"{name} {sum(each['test']) / len(each['test']):.1f}" for name, each in facts["scores"].items())
         untaught = sum(each["learnt nothing"] for each in facts["scores"].values())
         remarks.append(f"Scores on test: {', '.join(means)}; {untaught} runs no better than a constant answer.")
-    further = (math.exp(figures[f"log ratio of distances, {name}"]["difference"]) for name in SETS)
+    further = (math.exp(figures[f"ratio of distances, {name}"]["difference"]) for name in SETS)
     remarks.append(
         "Embeddings moved {:.2f} times as far as under TAPT over all pieces, {:.2f} over the texts'.".format(*further)
     )

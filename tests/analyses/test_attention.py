@@ -28,6 +28,8 @@ from acclimate.models.attention import Maxima
 from acclimate.models.encoder import save_model
 from acclimate.models.loading import short_names
 
+pytestmark = pytest.mark.usefixtures("plots")
+
 NASTY = "<script>alert(1)</script> \N{RIGHT-TO-LEFT OVERRIDE}"
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", *(f"word{number}" for number in range(50))]
 POSITIONS = 32

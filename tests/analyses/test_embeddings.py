@@ -39,6 +39,8 @@ from acclimate.reports.curves import Curve, read_curve
 from acclimate.text.corpus import write_corpus
 from acclimate.text.vectors.of_vocabulary import piece_texts
 
+pytestmark = pytest.mark.usefixtures("plots")
+
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 WORDS = ["lead", "leads", "cell", "cells", "tin", "the", "protein", "##ing", "7"]
 NASTY = "<script>alert(1)</script> \N{RIGHT-TO-LEFT OVERRIDE}"

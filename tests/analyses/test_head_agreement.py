@@ -15,6 +15,8 @@ from acclimate.analyses.head_agreement import (
 )
 from acclimate.methods.importance import normalised
 
+pytestmark = pytest.mark.usefixtures("plots")
+
 DOMAINS, LAYERS, HEADS = 3, 4, 5
 
 

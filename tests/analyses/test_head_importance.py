@@ -22,6 +22,8 @@ from acclimate.models.encoder import save_model
 from acclimate.text.corpus import write_corpus
 from families import FAMILIES
 
+pytestmark = pytest.mark.usefixtures("plots")
+
 NASTY = "<script>alert(1)</script> \N{RIGHT-TO-LEFT OVERRIDE}"
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"word{number}" for number in range(195))]
 

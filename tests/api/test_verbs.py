@@ -8,6 +8,7 @@ import inspect
 import json
 import random
 import re
+from collections.abc import Iterator
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
@@ -23,11 +24,21 @@ from acclimate.cli import method, use
 from acclimate.cli import race as commands
 from acclimate.core import files, settings
 from acclimate.jobs.where import Where
+from acclimate.methods import finetune
 from acclimate.races.recipe import RaceRecipe
 from acclimate.shipping import hub
 from studies import recorded
 
-QUICK = settings.override(RaceRecipe(), [*toys.SETTINGS, 'contestants=["TAPT", "TF-IDF"]'])
+BRIEF = ("finetune.plan.steps=8", "finetune.looks=1")
+QUICK = settings.override(RaceRecipe(), [*toys.SETTINGS, *BRIEF, 'contestants=["TAPT", "TF-IDF"]'])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _all_learn() -> Iterator[None]:
+    """Little learns in so few steps."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(finetune, "nothing_learnt", lambda *looks, **measures: "")
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs" / "methods").glob("*.md"))
 EXAMPLES = [
     (f"{page.name}-{number}", block)
-    for page in (*PAGES, *(ROOT / "docs" / name for name in ("shipping.md", "predicting.md")))
+    for page in (*PAGES, ROOT / "docs" / "shipping.md")
     for number, block in enumerate(re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.M | re.S))
 ]
 

@@ -143,28 +143,16 @@ def shard_of_the_index(place):
 
 CASES = {
     "gpt2": (config(model_type="gpt2", architectures=["GPT2LMHeadModel"]), r"a decoder \(GPT2LMHeadModel\)"),
-    "llama without classes": (config(model_type="llama", architectures=None), r"a decoder \(llama\)"),
     "unknown decoder": (config(model_type="new", architectures=["NewForCausalLM"]), r"a decoder \(NewForCausalLM\)"),
     "bert as decoder": (config(is_decoder=True), r"a decoder \(is_decoder"),
     "t5": (config(model_type="t5", is_encoder_decoder=True), "an encoder-decoder"),
     "encoder of t5": (config(model_type="t5", architectures=["T5EncoderModel"]), r"encoder-decoder \(T5EncoderModel\)"),
-    "bart": (config(model_type="bart", architectures=["BartModel"]), r"an encoder-decoder \(BartModel\)"),
-    "whisper": (config(model_type="whisper", architectures=None), r"an encoder-decoder \(whisper\)"),
-    "encoder of two": (config(model_type="vision-encoder-decoder"), "an encoder-decoder"),
-    "deepseek": (config(model_type="deepseek_v3", architectures=["DeepseekV3Model"]), r"a decoder \(DeepseekV3Model\)"),
-    "gemma3n": (config(model_type="gemma3n", architectures=["Gemma3nModel"]), r"a decoder \(Gemma3nModel\)"),
-    "qwen2_vl": (config(model_type="qwen2_vl", architectures=["Qwen2VLModel"]), r"no text encoder \(Qwen2VLModel\)"),
     "vit": (config(model_type="vit", architectures=["ViTModel"]), r"no text encoder \(ViTModel\): vit has no masked"),
-    "clip": (config(model_type="clip", architectures=["CLIPModel"]), r"no text encoder \(CLIPModel\)"),
     "layoutlm": (config(model_type="layoutlm", architectures=None), r"no usable text encoder \(layoutlm\): it needs"),
-    "wav2vec2": (config(model_type="wav2vec2", architectures=["Wav2Vec2ForCTC"]), r"no text encoder \(Wav2Vec2ForCTC"),
     "unknown family": (config(model_type="own", architectures=["Own"]), "'own', a family that transformers does not"),
     "no family": (without("model_type"), 'has no model_type. .* such as "model_type": "bert"'),
-    "empty family": (config(model_type=""), "has no model_type"),
     "family of a number": (config(model_type=5, architectures=["Own"]), "is '5', a family that"),
     "empty quantisation": (config(quantization_config={}), r"quantization_config in config.json is empty \({}\)"),
-    "no quantisation": (config(quantization_config=False), r"quantization_config in config.json is empty \(False\)"),
-    "empty compression": (config(compression_config={}), r"compression_config in config.json is empty"),
     "remote code": (
         config(model_type="own", auto_map={"AutoModel": "own.Model"}),
         r"code .*AutoModel = 'own.Model'",
@@ -173,12 +161,9 @@ CASES = {
     "compressed": (config(compression_config={"format": "int8"}), "quantised weights"),
     "gptq": (text("quantize_config.json", "{}"), r"quantised weights \(quantize_config\.json"),
     "int8 weights": (as_type(np.int8), r"quantised weights \(bert\..*dense\.weight is I8"),
-    "uint8 weights": (as_type(np.uint8), r"quantised weights \(bert\..*dense\.weight is U8"),
     "gguf": (only("model.gguf"), r"quantised weights \(model\.gguf\)"),
-    "gguf with a config": (moved("x.gguf"), r"quantised .*x\.gguf"),
     "onnx": (only("model.onnx"), r"ONNX model \(model\.onnx\)"),
     "onnx in a folder": (exported("onnx/model.onnx"), r"ONNX model \(onnx/model\.onnx\)"),
-    "gguf in a folder": (exported("gguf/q4.gguf"), r"quantised weights \(gguf/q4\.gguf\)"),
     "tensorflow": (exported("tf_model.h5"), r"TensorFlow model \(tf_model\.h5\)"),
     "onnx beside a trainer's state": (
         lambda place: (exported("training_args.bin")(place), text("model.onnx", "x")(place)),
@@ -199,12 +184,10 @@ CASES = {
         "model_type is 'bert', but model.* weight of modernbert",
     ),
     "other vocabulary": (config(vocab_size=50), r"vocab_size = 50, but bert\.emb.*\.weight has 200 rows"),
-    "larger vocabulary": (config(vocab_size=210), r"vocab_size = .*has 200 rows"),
     "layers renamed": (
         named("bert.encoder.", "bert.enc."),
         r"of 2 has no weight whose name begins with bert\.encoder\.layer\.0\.",
     ),
-    "layers of another family": (named("encoder.layer", "transformer.layer"), "of 2 has no"),
     "layers from 1": (named("layer.0", "layer.2"), "of 2 has no weight"),
     "lost layer": (config(num_hidden_layers=3), "of 3 has no weight"),
     "names within layers": (
@@ -256,8 +239,6 @@ READERS = [reader, check_weights, load_tokenizer, load_masked_language_model, co
 @pytest.mark.parametrize("case", CASES)
 def test_every_reader_refuses_a_model_that_cannot_be_adapted_with_the_same_sentence(case, checkpoint):
     change, says = CASES[case]
-    for read in READERS:
-        read(str(checkpoint))
     change(checkpoint)
     sentences = set()
     for read in READERS:

@@ -43,10 +43,18 @@ def family(request, tmp_path_factory):
     return request.param, place
 
 
-@pytest.mark.parametrize(("family", "pooling"), READ, indirect=["family"])
-@pytest.mark.parametrize(("kind", "outputs", "size"), [("sequence", 3, 0.2), ("multilabel", 7, 0.1), ("score", 1, 1.0)])
-def test_the_class_of_the_family_computes_the_same_probabilities(family, pooling, kind, outputs, size):
+# how a family reads is the same for all kinds
+SIZES = {"sequence": (3, 0.2), "multilabel": (7, 0.1), "score": (1, 1.0)}
+KINDS = [
+    *((*read, "sequence") for read in READ),
+    *((*read, kind) for read in (("bert", "first"), ("modernbert", "mean")) for kind in ("multilabel", "score")),
+]
+
+
+@pytest.mark.parametrize(("family", "pooling", "kind"), KINDS, indirect=["family"])
+def test_the_class_of_the_family_computes_the_same_probabilities(family, pooling, kind):
     name, directory = family
+    outputs, size = SIZES[kind]
     model = trained(directory, pooling, outputs, kind=kind, size=size)
     native = native_classifier(model)
     if pooling == "mean" and name not in MEANS:

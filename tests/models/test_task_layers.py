@@ -327,16 +327,10 @@ def summary(model, hidden_BTD, pooling):
 @pytest.mark.parametrize(
     ("encoder_directory", "pooling", "layer"),
     [
-        *(
-            (name, *read)
-            for name in FAMILIES
-            for read in (("starts", "linear"), ("mentions", "bilstm"), ("mentions-mean", "mlp"))
-        ),
-        *(("bert", *read) for read in (("mentions", "linear"), ("first", "bilstm"), ("starts", "bilstm"))),
-        *(
-            ("bert", *read)
-            for read in (("mentions-mean", "linear"), ("pooler", "mlp"), ("mean", "mlp"), ("pair", "linear"))
-        ),
+        *((name, "mentions", "bilstm") for name in FAMILIES),
+        *(("bert", read, "linear") for read in ("starts", "mentions", "mentions-mean", "pair")),
+        *(("bert", read, "bilstm") for read in ("first", "starts")),
+        *(("bert", read, "mlp") for read in ("mentions-mean", "pooler", "mean")),
     ],
     indirect=["encoder_directory"],
 )

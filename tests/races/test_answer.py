@@ -100,22 +100,22 @@ def test_others_that_are_better_are_named_and_few_deciding_items_said() -> None:
     [
         (
             Limits("test rows", (Remedy("test rows", 400, 0.7, 1600, 900), Remedy("seeds", 3, 0.3, None, None))),
-            "What limits the answer: test rows (70% of the variance). 900 instead of 400 would probably settle it; "
-            "more seeds probably would not.",
+            "What limits the answer: too few test rows (70% of the variance). 900 instead of 400 would probably settle "
+            "it; more seeds probably would not.",
         ),
         (
             Limits("seeds", (Remedy("test rows", 400, 0.3, None, None), Remedy("seeds", 3, 0.7, 10, 8))),
-            "What limits the answer: seeds (70% of the variance). 8 instead of 3 would probably settle it, in about "
-            "3.4 min more.",
+            "What limits the answer: too few seeds (70% of the variance). 8 instead of 3 would probably settle it, in "
+            "about 3.4 min more.",
         ),
         (
             Limits("test rows", (Remedy("test rows", 400, 1.0, 1600, None),)),
-            "What limits the answer: test rows (100% of the variance). 1,600 instead of 400 would halve the "
+            "What limits the answer: too few test rows (100% of the variance). 1,600 instead of 400 would halve the "
             "interval, which may not be enough to settle it.",
         ),
         (
             Limits("several", (Remedy("test rows", 400, 0.5, None, None), Remedy("seeds", 3, 0.5, None, None))),
-            "Several sources limit the answer: test rows (50%) and seeds (50%) of the variance. More of each may "
+            "What limits the answer: too few test rows (50%) and seeds (50%) of the variance. More of each may "
             "settle it.",
         ),
     ],
@@ -126,7 +126,7 @@ def test_what_limits_an_open_answer_is_named_with_what_removes_it(limits: Limits
 
 def test_a_settled_answer_names_the_source_of_most_variance() -> None:
     assert answer(race_of([untouched(), rival("DAPT", 0.03, p=0.01)])).limits == (
-        "Most of the variance comes from test rows (70%)."
+        "Other test rows would change the difference most (70% of its variance)."
     )
 
 

@@ -28,6 +28,8 @@ from acclimate.races.tables import as_csv
 from acclimate.races.verdict import Leakage
 from acclimate.reports.labels import Confusion, LabelScore
 
+pytestmark = pytest.mark.usefixtures("plots")
+
 VOID = {"meta", "link", "br"}
 
 

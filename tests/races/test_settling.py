@@ -39,7 +39,7 @@ def test_a_race_ends_once_it_is_settled_and_a_resumed_one_keeps_its_evaluations(
     monkeypatch.setattr(settling, "FEWEST_ROWS", 30)
     run = tmp_path / "run"
     for job in (toy_race.run / "jobs").iterdir():
-        if job.name.startswith(("pretrain-", "tapt-")):
+        if job.name.startswith(("pretrain-", "tapt-", "fine-tune-untouched-", "fine-tune-tapt-")):
             shutil.copytree(job, run / "jobs" / job.name)
             shutil.copy(toy_race.run / "study.json", run)
     recipe = replace(toy_race.recipe, contestants=("TAPT",), seeds=5, until="settled", margin=45.0)
@@ -93,19 +93,14 @@ def test_an_evaluation_ends_a_race_if_it_is_settled_or_only_test_rows_can_settle
 @pytest.mark.parametrize(
     ("about", "message"),
     [
-        ({"folds": 5}, "--until settled with --folds"),
-        ({"probe_only": True}, "--until settled with --probe-only"),
         ({"rivals": 0}, "can be settled"),
         ({"seeds": 2}, "seeds = 2: the first evaluation is after 3 rounds"),
         ({"rows": 20}, "20 test rows can settle only differences of about 20 points"),
     ],
 )
 def test_what_cannot_be_settled_is_refused(about: dict[str, Any], message: str) -> None:
-    recipe = RaceRecipe(until="settled", folds=about.get("folds", 0), seeds=about.get("seeds", 20))
+    recipe = RaceRecipe(until="settled", seeds=about.get("seeds", 20))
     task = cast(Prepared, SimpleNamespace(sizes={"test": about.get("rows", 50)}))
-    options = {"rivals": about.get("rivals", 1), "probe_only": about.get("probe_only", False)}
     with pytest.raises(ValueError, match=message):
-        check_settling(recipe, task, **options)
-    check_settling(
-        RaceRecipe(until="settled"), cast(Prepared, SimpleNamespace(sizes={"test": 50})), rivals=1, probe_only=False
-    )
+        check_settling(recipe, task, rivals=about.get("rivals", 1))
+    check_settling(RaceRecipe(until="settled"), cast(Prepared, SimpleNamespace(sizes={"test": 50})), rivals=1)

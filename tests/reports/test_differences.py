@@ -7,6 +7,8 @@ import pytest
 
 from acclimate.reports.differences import Difference, difference_plot
 
+pytestmark = pytest.mark.usefixtures("plots")
+
 NAME = "{http://www.w3.org/2000/svg}"
 GAIN = Difference("DAPT", 0.024, (0.01, 0.038))
 OPEN = Difference("TAPT", -0.002, (-0.01, 0.006))

@@ -15,6 +15,8 @@ from acclimate.reports.plots import (
     score_against_cost,
 )
 
+pytestmark = pytest.mark.usefixtures("plots")
+
 DIFFERENCES = [Difference("DAPT", 0.024, (0.01, 0.038)), Difference("TAPT", -0.002, (-0.01, 0.006))]
 NASTY = "<script>alert('$x$')</script> --> & \"q\""
 

@@ -21,7 +21,7 @@ HEAD = """# Reliability
 
 What happens to your work when something breaks. `make torture` tries every row below on small inputs, with random moments and files,
 and prints its seed; a run with the same seed (`--seed`) tries the same. `make torture ARGS="--part power"` runs one row, `--tenth` a
-tenth of the tries, `--state FILE` goes on where a run was stopped. With the other tests, and so in CI, 2% of the tries run with a
+tenth of the tries, `--state FILE` goes on where a run was stopped. With the other tests, and so in CI, 1% of the tries run with a
 fixed seed (`tests/test_torture.py`): of all parts but `kill-*`, with the commands that take a second. What a kill leaves `crash` and
 `power` have as well; of races, workers, ranks and clusters the last table names the tests.
 

@@ -109,13 +109,6 @@ def run(
     return started.ended(within=within)
 
 
-def in_child(function: Callable[[], object], directory: Path) -> None:
-    """Call a function that would load, draw or change something in this process. Raises RuntimeError if it fails."""
-    ended = run(function, directory)
-    if ended.status != 0:
-        raise RuntimeError(str(ended))
-
-
 def warm(commands: Sequence[Sequence[str]], directory: Path) -> None:
     """Import all of acclimate, and run commands here, which load what is loaded late and what numba has compiled."""
     import acclimate

@@ -1,15 +1,16 @@
-"""Runs a command of `acclimate`, trains an objective of each kind in conformance.py, and then runs a second command.
+"""Runs a command of `acclimate`, and then trains objectives of conformance.py.
 
-    every_objective.py PLACE '[["race", ...], ["race", ...]]'
+    every_objective.py PLACE '["race", ...]' '["masked language, bert", ...]'
 
-test_loop_ranks.py trains the objectives in one process and in two, and compares. The first command starts the group of
-processes by itself, and all that follows is done in it: starting the interpreters takes longer than the commands.
+test_loop_ranks.py trains the objectives in one process and in two, and compares. The command starts the group of
+processes by itself, and all that follows is done in it: starting the interpreters takes longer than the command.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,12 +30,19 @@ PLANS = {
 # tied weights; a hook of each kind, gates that a layer meets again, rows compared; weights that a hook writes;
 # a gradient within the forward pass
 SHARDED = ("masked language, bert", "DGA, three passes, update, roberta", "prompt, bert", "adversarial")
+# terms with counts of their own; rows compared on lines of their own, and by tokens; batches of two kinds
+MECHANISMS = (
+    *SHARDED,
+    *("task", "regularised embeddings", "DGA, heads' outputs, domain, modernbert", "contrast of tokens, taco"),
+    "joint, tags",
+)
+EVERY = tuple(dict.fromkeys((*conformance.ONE_OF_EACH, *SHARDED)))
 
 
-def trained(out: Path) -> None:
+def trained(out: Path, names: Sequence[str]) -> None:
     """Write `losses.json`, and the weights of each run, to `out`."""
     losses = {}
-    for name in dict.fromkeys((*conformance.ONE_OF_EACH, *SHARDED)):
+    for name in names:
         for kind, plan in PLANS.items():
             case = conformance.OBJECTIVES[name]()
             objective = case.objective(0.1)
@@ -96,14 +104,14 @@ def run_command(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    place, (first, second) = Path(sys.argv[1]), json.loads(sys.argv[2])
+    place = Path(sys.argv[1])
+    command, names = map(json.loads, sys.argv[2:])
     leave, ranks.stop = ranks.stop, lambda: None
-    status = run_command(first)
-    ranks.stop = leave
-    trained(place)
+    status = run_command(command)
+    trained(place, names)
     sharded(place)
     (place / f"stopped-{ranks.rank()}.txt").write_text(stopped())
-    status = run_command(second) or status  # which leaves the group
+    leave()
     threads = [task.read_text().strip() for task in Path("/proc/self/task").glob("*/comm")]
     (place / f"threads-{ranks.rank()}.txt").write_text("\n".join(threads))
     sys.exit(status)

@@ -28,6 +28,8 @@ every_objective = importlib.util.module_from_spec(_found)
 _found.loader.exec_module(every_objective)
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
 
+BRIEF = ("finetune.plan.steps=8", "finetune.looks=1")
+
 
 def _run(command: list[str], directory: Path) -> str:
     paths = os.pathsep.join([str(TESTS), str(TESTS / "training"), os.environ.get("PYTHONPATH", "")])
@@ -44,23 +46,24 @@ def _run(command: list[str], directory: Path) -> str:
     return done.stdout
 
 
-@pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory, toy_race: Any) -> dict[int, Path]:
-    """Number of processes -> what every_objective.py wrote; of two also the races `run`, which is a part of `toy_race`,
-    and `budgeted`, and what they printed.
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(every_objective.MECHANISMS, id="mechanisms"),
+        pytest.param(every_objective.EVERY, id="every", marks=pytest.mark.slow),
+    ],
+)
+def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, toy_race: Any) -> dict[int, Path]:
+    """Number of processes -> what every_objective.py wrote; of two also the race `run`, which has jobs of `toy_race`,
+    and what it printed.
     """
     places = {number: tmp_path_factory.mktemp(f"processes-{number}") for number in (1, 2)}
-    every_objective.trained(places[1])
-    script = str(TESTS / "training" / "every_objective.py")
+    every_objective.trained(places[1], request.param)
     whole = Budget(1, "flops", "").spent(toy_race.run)
-    budgeted = toys.race_command(toy_race.inputs, "budgeted", "search.rates=[1e-3,3e-3]", 'contestants=["TAPT"]')
-    budgeted[budgeted.index("--budget") + 1] = f"{2 * whole:.0f}flop"
-    race = toys.race_command(toy_race.inputs, "run", 'contestants=["TAPT"]')
-    for job in (toy_race.run / "jobs").glob("pretrain-*"):  # which `run` makes again
-        shutil.copytree(job, places[2] / "budgeted" / "jobs" / job.name)
-        shutil.copy(toy_race.run / "study.json", places[2] / "budgeted")
-    commands = json.dumps([race, budgeted])
-    said = _run([*TORCHRUN, script, str(places[2]), commands], places[2])
+    race = toys.race_command(toy_race.inputs, "run", "search.rates=[1e-2,3e-3]", 'contestants=["TAPT"]', *BRIEF)
+    race[race.index("--budget") + 1] = f"{2 * whole:.0f}flop"
+    script = str(TESTS / "training" / "every_objective.py")
+    said = _run([*TORCHRUN, script, str(places[2]), json.dumps(race), json.dumps(request.param)], places[2])
     (places[2] / "said.txt").write_text(said)
     return places
 
@@ -77,7 +80,7 @@ def test_two_processes_give_the_losses_of_one(both):
 
 def test_two_processes_give_the_weights_of_one(both):
     paths = sorted(both[1].glob("*.safetensors"))
-    assert len(paths) == len(json.loads((both[1] / "losses.json").read_text())) >= 24
+    assert len(paths) == len(json.loads((both[1] / "losses.json").read_text())) > len(every_objective.MECHANISMS)
     for path in paths:
         _assert_close(load_file(both[2] / path.name), load_file(path))
 
@@ -127,30 +130,23 @@ def test_no_thread_of_the_group_outlives_it(both):
     assert not [name for names in threads for name in names if "gloo" in name]
 
 
-def test_a_race_of_two_processes_gives_the_losses_of_one(both, toy_race):
-    run = both[2] / "run"
-    assert (both[2] / "said.txt").read_text().count("run/use") == 1
-    jobs = sorted((run / "jobs").iterdir())
-    assert {job.name for job in jobs} < {job.name for job in (toy_race.run / "jobs").iterdir()}
-    trained = [job for job in jobs if (job / "log.jsonl").exists()]
-    assert len(trained) == 6
-    for job in trained:
-        one, two = (_log(place / "log.jsonl") for place in (toy_race.run / "jobs" / job.name, job))
-        assert [line["step"] for line in two] == [line["step"] for line in one]
-        for expected, found in zip(one, two, strict=True):
-            assert found["loss"] == pytest.approx(expected["loss"], abs=1e-5), f"{job.name}, step {found['step']}"
-            assert (found["tokens"], found["flops"]) == (expected["tokens"], expected["flops"])
-    assert len(recorded(run).scores) == 4
-
-
-def test_a_budgeted_race_of_two_processes_decides_as_one(both):
+def test_a_budgeted_race_of_two_processes_decides_and_trains_as_one(both, toy_race):
     """All processes try the steps that the estimate takes, and do the same rounds."""
-    run = both[2] / "budgeted"
-    assert (both[2] / "said.txt").read_text().count("budgeted/use") == 1
+    run = both[2] / "run"
+    assert (both[2] / "said.txt").read_text().count("Report: run/report.html") == 1
     outcome = recorded(run)
     assert (outcome.rounds, outcome.first_impression) == (2, False)
-    assert {trial.setting for trial in outcome.trials} == {"rate 0.001", "rate 0.003"}
+    assert {trial.setting for trial in outcome.trials} == {"rate 0.01", "rate 0.003"}
     assert {score.seed for score in outcome.scores} == {0, 1}
+    alike = {job.name for job in (run / "jobs").iterdir()} & {job.name for job in (toy_race.run / "jobs").iterdir()}
+    trained = [name for name in sorted(alike) if (run / "jobs" / name / "log.jsonl").exists()]
+    assert [name.partition("-")[0] for name in trained] == ["pretrain", "tapt"]
+    for name in trained:
+        one, two = (_log(place / "jobs" / name / "log.jsonl") for place in (toy_race.run, run))
+        assert [line["step"] for line in two] == [line["step"] for line in one]
+        for expected, found in zip(one, two, strict=True):
+            assert found["loss"] == pytest.approx(expected["loss"], abs=1e-5), f"{name}, step {found['step']}"
+            assert (found["tokens"], found["flops"]) == (expected["tokens"], expected["flops"])
 
 
 def _log(path: Path) -> list[dict[str, float]]:

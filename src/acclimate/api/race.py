@@ -86,6 +86,7 @@ def order_race(
     """
     from acclimate.data.checkpoints import resolve_checkpoints
     from acclimate.races.planning.budget import budget_or_usual
+    from acclimate.races.planning.exclusions import check_options
     from acclimate.races.recipe import refuse_unused
 
     if inputs.rows and recipe.folds:
@@ -99,6 +100,14 @@ def order_race(
             f"{option('general', 'TEXT')}, or remove {option('model')} to start from the embedded encoder"
         )
     limit, notes = budget_or_usual(budget, recipe, probe_only=probe_only)
+    check_options(
+        folds=recipe.folds,
+        until=recipe.until,
+        budget=limit is not None,
+        probe_only=probe_only,
+        learning_curve=learning_curve,
+        checkpoints=bool(checkpoints),
+    )
     refuse_unused(
         recipe,
         usual,

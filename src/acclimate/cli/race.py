@@ -15,6 +15,7 @@ from acclimate.api.checks import (
     check_files,
     check_models,
     check_race,
+    check_settings,
     check_start,
 )
 from acclimate.api.race import RaceOrder, examine_files, order_race, plan_race, run_race
@@ -94,11 +95,17 @@ def _count_splits(session: Session, catalogue: str, folder: Path) -> None:
 
 def _files_and_budget(parameters: Mapping[str, Any]) -> None:
     from acclimate.data.checkpoints import parse_checkpoints
-    from acclimate.races.planning.budget import check_budget
+    from acclimate.races.planning.budget import NONE, check_budget
+    from acclimate.races.planning.exclusions import check_options
 
     check_models([*parse_checkpoints(parameters["checkpoints"] or ()).values()])
-
     check_budget(parameters["budget"])
+    typed = [f"{name}={parameters[name]}" for name in ("folds", "until") if parameters[name] is not None]
+    if (recipe := check_settings("race", parameters, *typed)) is not None:
+        names = ("probe_only", "learning_curve", "checkpoints")
+        options = {name: bool(parameters[name]) for name in names}
+        limited = parameters["budget"] not in (None, NONE)
+        check_options(folds=recipe.folds, until=recipe.until, budget=limited, **options)
     check_adaptations(parameters)
     check_files(parameters)
     check_start(parameters)

@@ -340,13 +340,18 @@ def _limits(outcome: Outcome, answer: Answer) -> str:
     names = {source: rows_text if source == "test rows" else source for source in ("test rows", "seeds", "adaptations")}
     if limits.source == "several":
         parts = [f"{names[part.source]} ({percent(part.share)})" for part in limits.remedies]
-        return f"Several sources limit the answer: {listed(parts)} of the variance. More of each may settle it."
+        return f"What limits the answer: too few {listed(parts)} of the variance. More of each may settle it."
     remedy = limits.remedy(limits.source)
     assert remedy is not None
     name = names[remedy.source]
     if answer.settled:
-        return f"Most of the variance comes from {name} ({percent(remedy.share)})."
-    sentence = f"What limits the answer: {name} ({percent(remedy.share)} of the variance)."
+        repeat = {
+            "test rows": f"Other {name}",
+            "seeds": "Repeating the fine-tuning with another seed",
+            "adaptations": "Repeating the adaptation with another seed",
+        }[remedy.source]
+        return f"{repeat} would change the difference most ({percent(remedy.share)} of its variance)."
+    sentence = f"What limits the answer: too few {name} ({percent(remedy.share)} of the variance)."
     number, effect = remedy.to_settle, "would probably settle it"
     if number is None:
         number, effect = remedy.to_halve, "would halve the interval, which may not be enough to settle it"

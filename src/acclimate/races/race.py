@@ -195,7 +195,7 @@ def design(
     other.
     """
     task, recipe = materials.task, _reading_less(recipe, materials)
-    _check_options(recipe, materials, budget=budget, probe_only=probe_only)
+    _check_options(recipe, materials, probe_only=probe_only)
     if not probe_only and not recipe.folds and not recipe.adapt_seeds:
         recipe = replace(recipe, adapt_seeds=recipe.seeds)
     entered = [enter(recipe, part, fine_tunes=not probe_only) for part in materials.folds or (materials,)]
@@ -203,7 +203,7 @@ def design(
     rivals = 0
     if recipe.until == "settled":
         rivals = len(entries.models) - 1
-        check_settling(recipe, task, rivals=rivals, probe_only=probe_only)
+        check_settling(recipe, task, rivals=rivals)
     in_rounds = not probe_only and not recipe.folds
     return Design(
         name=RACE,
@@ -227,18 +227,13 @@ def design(
     )
 
 
-def _check_options(recipe: RaceRecipe, materials: Materials, *, budget: Budget | None, probe_only: bool) -> None:
-    """Raise ValueError if options exclude each other, or if the task cannot be probed and nothing else is asked for."""
+def _check_options(recipe: RaceRecipe, materials: Materials, *, probe_only: bool) -> None:
+    """Raise ValueError for a search by cross-validation, and if the task cannot be probed and nothing else is asked
+    for.
+    """
     kind = materials.task.kind
     if probe_only and kind not in PROBED:
         raise ValueError(f"{option('probe_only')}: a task of kind '{kind}' cannot be probed. {PROBES_KINDS}. Remove it")
-    if probe_only and budget is not None:
-        raise ValueError(f"{option('probe_only')} does not fine-tune, so a budget has no effect. Remove one of them")
-    if recipe.folds and budget is not None:
-        raise ValueError(
-            f"{option('folds')} with {option('budget')}: a budget applies to one search on one dev set. Remove "
-            "one of them"
-        )
     if recipe.folds and len(recipe.settings()) > 1 and not probe_only:
         raise ValueError(
             f"{option('folds')} with several settings in search: {len(recipe.settings())} settings would be "

@@ -48,15 +48,9 @@ def evaluation_of(answer: Answer | None, *, rounds: int, margin: float) -> Evalu
     return Evaluation(margin, level, answer.kind, SETTLED if answer.settled else TEST_ROWS if alone else "")
 
 
-def check_settling(recipe: RaceRecipe, task: Prepared, *, rivals: int, probe_only: bool) -> None:
+def check_settling(recipe: RaceRecipe, task: Prepared, *, rivals: int) -> None:
     """Raises ValueError if a race cannot continue until it is settled. rivals: contestants that are fine-tuned"""
     settled, rows = option("until", "settled"), task.sizes["test"]
-    if recipe.folds:
-        raise ValueError(
-            f"{settled} with {option('folds')}: it evaluates one test set after each round. Remove one of them"
-        )
-    if probe_only:
-        raise ValueError(f"{settled} with {option('probe_only')}: nothing is fine-tuned. Remove one of them")
     if not rivals:
         raise ValueError(
             f"{settled}: no contestant is fine-tuned beside the untouched model, so no comparison can be settled. "

@@ -242,7 +242,7 @@ def _finished(run: Path, source: Path) -> tuple[Score, Prepared]:
     if outcome is not None and outcome.folds:
         raise ValueError(
             f"{run}: the race used cross-validation, so {source} has no test predictions to be checked against. "
-            f"Load it with transformers without shipping, or race without {option('folds')}"
+            f"Use `acclimate predict {source}` without shipping, or race without {option('folds')}"
         )
     for needed in (outcome_file, record_file):
         if not needed.exists():

@@ -382,11 +382,12 @@ def check_first_row(
         return
     asking = asking_of(checkpoint)
     if kind is not None:
-        asking = Asking(kind, text=asking.text)
-    if asking.kind is not None:
-        asking = replace(asking.with_columns(**columns), form=form)
+        asking = Asking(text=asking.text)
+    kind = kind or asking.kind
+    if kind is not None:
+        asking = replace(asking.with_columns(**columns), kind=kind, form=form)
         with open_input(file, asking, form) as source:
-            next(read_texts(source, asking, asking.kind, keep=keep), None)
+            next(read_texts(source, asking, kind, keep=keep), None)
 
 
 def texts_of_rows(

@@ -29,7 +29,7 @@ import numpy as np
 from safetensors.numpy import load, save
 
 from acclimate.core import files, ranks, settings
-from acclimate.core.door import is_python, option
+from acclimate.core.door import option
 from acclimate.core.figures import listed, metric_text, points
 from acclimate.core.types import SPLITS, Split, Watch, unwatched
 from acclimate.data.gather import Inputs
@@ -101,16 +101,6 @@ FEW = (
 
 def check(recipe: RaceRecipe, materials: Materials, *, probe_only: bool = False) -> None:
     """Raises ValueError, before the race, where no learning curve could follow it."""
-    if recipe.folds:
-        raise ValueError(
-            f"{option('learning_curve')} scores on one test set, and {option('folds')} has none. Remove one of them"
-        )
-    if materials.checkpoints:
-        checkpoints = "checkpoints" if is_python() else "--checkpoint"
-        raise ValueError(
-            f"{option('learning_curve')} scores what the race adapts, and {checkpoints} names models that are not "
-            "adapted. Remove one of them"
-        )
     task, curve = materials.task, recipe.learning_curve
     names = recipe.names(domain=materials.domain is not None, general=materials.general is not None, kind=task.kind)
     if not any(name not in (*UNTUNED, scratch.CONTROL) for name in names):

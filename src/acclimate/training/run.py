@@ -112,13 +112,11 @@ def write_checkpoint(
     if ranks.is_first():
         with files.new_directory(path) as temporary:
             save_model(model, tokenizer, temporary)
+            omission = _keep_modules(temporary, model, recipe, new_weights=new_weights)
+            start = origin(getattr(recipe, "model", ""))  # a recipe of pretraining has no model
+            start_facts = {name: value for name, value in (("origin", start), (OMITTED, omission)) if value}
             files.write_text(temporary / "recipe.toml", settings.to_toml(recipe, without=PLACES))
-            provenance: dict[str, Any] = {"sources": dict(sources), "versions": versions()}
-            if start := origin(getattr(recipe, "model", "")):  # a recipe of pretraining has no model
-                provenance["origin"] = start
-            if reason := _keep_modules(temporary, model, recipe, new_weights=new_weights):
-                provenance[OMITTED] = reason
-            files.write_json(temporary / PROVENANCE, provenance)
+            files.write_json(temporary / PROVENANCE, {"sources": dict(sources), "versions": versions(), **start_facts})
     ranks.wait()
     return Checkpoint(path)
 
