@@ -27,6 +27,7 @@ from acclimate.methods.dga import DgaLoss
 from acclimate.methods.distil import DistillationToken, DistilledText, KnowledgeDistillation, with_distillation_token
 from acclimate.methods.domain import appended
 from acclimate.methods.light import LightLoss
+from acclimate.methods.ranking.search import PairContrast
 from acclimate.methods.scratch import NextSentenceLoss, new_head
 from acclimate.methods.sequence_contrast import CONTRASTS
 from acclimate.methods.tapter import Ids, Per, TapterLoss, with_regularised
@@ -34,6 +35,7 @@ from acclimate.methods.task_loss import TaskLoss
 from acclimate.methods.tlm import JointLoss
 from acclimate.methods.token_contrast import TokenAlignment, TokenAwareContrast, with_anchors
 from acclimate.models.classifier import PROBLEM_TYPES
+from acclimate.models.encoder import encoder_of
 from acclimate.models.formats import OutputLayer, Pooling, SequenceLayer
 from acclimate.models.joint_head import new_joint_head
 from acclimate.models.light import add_adapters
@@ -279,6 +281,14 @@ def _contrasted(name: str, contrast: str) -> Case:
     return Case(lambda dropout: CONTRASTS[contrast](MODELS[name](dropout=dropout)), stream)
 
 
+def _pairs_contrasted(name: str) -> Case:
+    pad_id = pad_of(name)
+    return Case(
+        lambda dropout: PairContrast(encoder_of(MODELS[name](dropout=dropout)), "mean"),
+        lambda step: toy_rows(pad_id, step).take(np.arange(ROWS // 2 * 2)),
+    )
+
+
 def _tokens_contrasted(name: str, contrast: str) -> Case:
     """Masked text against a teacher of other weights, or tokens of rows against tokens of other rows."""
     make, pad_id = MODELS[name], pad_of(name)
@@ -326,6 +336,7 @@ OBJECTIVES: dict[str, Callable[[], Case]] = {
     "regularised embeddings, masked ids, electra": lambda: _regularised("electra", "type", "masked"),
     "regularised embeddings, mpnet": lambda: _regularised("mpnet"),
     "next sentence": lambda: _paired("bert"),
+    "pairs": lambda: _pairs_contrasted("bert"),
     "SimCSE": lambda: _contrasted("bert", "simcse"),
     "SimCSE, modernbert": lambda: _contrasted("modernbert", "simcse"),
     "SimCSE, mpnet": lambda: _contrasted("mpnet", "simcse"),

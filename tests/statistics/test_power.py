@@ -195,6 +195,7 @@ CLASSES = ["a"] * 240 + ["b"] * 120 + ["c"] * 40
 NUMBERS = np.random.default_rng(20).normal(size=400).tolist()
 TAGGED = [("B-x", "I-x", "O", "O", "B-y") if row % 2 else ("O", "O", "B-x", "O") for row in range(400)]
 ANSWERS = [(f"the answer {row}", f"answer {row}") for row in range(400)]
+RELEVANT = [("a", "a", f"d{row}") for row in range(400)]
 TASKS: dict[str, tuple[Kind, list[Label]]] = {
     "accuracy": ("sequence", CLASSES),
     "macro_f1": ("sequence", CLASSES),
@@ -204,6 +205,7 @@ TASKS: dict[str, tuple[Kind, list[Label]]] = {
     "entity_f1": ("tokens", TAGGED),
     "mrr": ("span", ANSWERS),
     "f1": ("span", ANSWERS),
+    "ndcg_at_10": ("search", RELEVANT),
 }
 
 

@@ -63,6 +63,23 @@ def numbers(seed: int, count: int = 50) -> tuple[list[Label], list[Label]]:
     return x.tolist(), (x + y).tolist()
 
 
+def searches(seed: int, count: int = 40) -> tuple[list[Label], list[Label]]:
+    """Relevant documents, by grades from 1 to 3, and rankings of 0 to 120 documents; some were never judged."""
+    generator = random.Random(seed)
+    names = [f"d{number}" for number in range(150)]
+    gold = [
+        tuple(
+            name for name in generator.sample(names, generator.randint(1, 20)) for _ in range(generator.randint(1, 3))
+        )
+        for _ in range(count)
+    ]
+    ranked = []
+    for relevant in gold:
+        order = generator.sample(names, generator.randint(0, 120))
+        ranked.append(tuple(sorted(order, key=lambda name: generator.random() - 0.5 * (name in relevant))))
+    return gold, ranked
+
+
 ANSWERS: Labels = (
     [("the BRCA1 gene", "BRCA1"), ("aspirin",), (), ("a", "statins"), ("Crohn's disease", "enteritis"), ("five",)],
     ["brca1.", ("ibuprofen and aspirin",), "", "The statins", "crohns  disease, an enteritis", "six"],
@@ -89,6 +106,7 @@ SEVERAL: dict[str, Labels] = {
 }
 HOC = [METRICS[f"hoc_{name}"] for name in ("micro_per_hallmark_mean", "micro_pooled", "example_f1")]
 OF_RANKS = [METRICS["strict_accuracy"], METRICS["lenient_accuracy"], METRICS["mrr"]]
+OF_SEARCH = [METRICS["ndcg_at_10"], METRICS["mrr_at_10"], METRICS["recall_at_100"]]
 OF_CLASSES = [METRICS["accuracy"], METRICS["micro_f1"], METRICS["macro_f1"]]
 WITHOUT = [micro_f1_without("none"), micro_f1_without("none", "cause")]
 EVERY: list[tuple[Metric, Labels]] = [
@@ -107,6 +125,7 @@ EVERY: list[tuple[Metric, Labels]] = [
     (METRICS["exact_match"], ANSWERS),
     (METRICS["f1"], ANSWERS),
     *((metric, RANKED) for metric in OF_RANKS),
+    *((metric, searches(0)) for metric in OF_SEARCH),
 ]
 IN_SUMS = [(metric, pairs) for metric, pairs in EVERY if "spearman" not in metric.name]
 NAMED = [f"{metric.name}, {type(pairs[0][0]).__name__}" for metric, pairs in EVERY]
@@ -467,3 +486,32 @@ def test_a_word_that_several_elements_cover_counts_for_each_as_in_scikit_learn(s
     binarizer = MultiLabelBinarizer(classes=["I-INT", "I-OUT", "I-PAR"])
     gold, predicted = (binarizer.fit_transform(side) for side in flat)
     assert METRICS[name].compute(*pair) == pytest.approx(f1_score(gold, predicted, average="macro"), abs=1e-12)
+
+
+def trec_eval(relevant: Counter[str], ranked: Sequence[str]) -> tuple[float, float, float]:
+    """ndcg_cut.10, recip_rank of the first 10 and recall.100, transcribed from the programs m_*.c of those names.
+
+    They walk down the ranking, and then down the counts of each grade, the highest first.
+    """
+    gain = 0.0
+    for place, name in enumerate(ranked):
+        if place < 10:
+            gain += relevant[name] / np.log2(place + 2)
+    ideal, place = 0.0, 0
+    for grade in (3, 2, 1):
+        for _ in range(list(relevant.values()).count(grade)):
+            ideal += grade / np.log2(place + 2) if place < 10 else 0.0
+            place += 1
+    first = next((place for place, name in enumerate(ranked[:10]) if relevant[name] > 0), None)
+    found = sum(relevant[name] > 0 for name in ranked[:100])
+    return gain / ideal, 0.0 if first is None else 1 / (first + 1), found / len(relevant)
+
+
+def test_metrics_of_search_equal_trec_eval() -> None:
+    gold, ranked = searches(1)
+    expected = np.array([trec_eval(Counter(ours), theirs) for ours, theirs in zip(gold, ranked, strict=True)])
+    for metric, scores in zip(OF_SEARCH, expected.T, strict=True):
+        np.testing.assert_allclose(metric.statistics(gold, ranked)[:, 0], scores, atol=1e-12)
+        assert metric.compute(gold, ranked) == pytest.approx(scores.mean(), abs=1e-12)
+    by_hand = [("a", "a", "b")], [("b", "x", "a")]  # gains 1 and 2 at ranks 1 and 3; at best 2 and 1 at ranks 1 and 2
+    assert OF_SEARCH[0].compute(*by_hand) == pytest.approx((1 + 2 / 2) / (2 + 1 / np.log2(3)))

@@ -200,10 +200,10 @@ LABELLED: Group = {  # a user's labelled files
     "id": (_option(str | None, "--id", "Column of the row ids.", COLUMNS), None),
     "kind": (
         _option(
-            Literal["auto", "sequence", "multilabel", "score", "tokens", "span"],
+            Literal["auto", "sequence", "multilabel", "score", "tokens", "span", "search"],
             "--kind",
             "sequence (one label a row), multilabel (several), score (a number), tokens (a tag a word), span (an "
-            "answer in a text); auto: by the labels.",
+            "answer in a text), search (a folder in BEIR's format); auto: by the labels.",
             COLUMNS,
             metavar="KIND",
         ),

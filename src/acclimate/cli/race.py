@@ -323,7 +323,7 @@ def _tell_use(session: Session, run: Path) -> None:
     """Print where the report of a race is and which model to use; nothing if `run` holds another study."""
     import shlex
 
-    from acclimate.jobs.lock import ENCODER, FITTED
+    from acclimate.jobs.lock import ENCODER, FITTED, USE
     from acclimate.races.outcome import path_of, read_outcome
     from acclimate.races.report import PAGE, RACE
 
@@ -332,7 +332,10 @@ def _tell_use(session: Session, run: Path) -> None:
     outcome = read_outcome(path_of(run, RACE))
     assert outcome.race is not None
     lines = [f"Report: {run / PAGE}"]
-    if outcome.race.use:
+    if any(result.task.kind == "search" for result in outcome.results):
+        if outcome.race.use and outcome.race.use not in outcome.baselines:
+            lines.append(f"The model to use is in {run / USE}: acclimate embed and sentence-transformers load it")
+    elif outcome.race.use:
         lines.append(f"Share it: acclimate ship {run} --to FOLDER")
         if any(result.task.kind == "tokens" for result in outcome.results):
             lines.append("For plain text with one sentence per line, add --format txt")

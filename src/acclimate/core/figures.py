@@ -8,6 +8,7 @@ from math import inf, log10
 from acclimate.core.types import Cost
 
 NAMED = {"pearson": "Pearson's r", "spearman": "Spearman's rho", "mrr": "MRR", "f1": "F1"}
+NAMED |= {"ndcg_at_10": "nDCG@10", "mrr_at_10": "MRR@10", "recall_at_100": "recall@100"}
 
 
 def points(value: float, *, sign: str = "") -> str:

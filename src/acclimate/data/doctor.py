@@ -71,7 +71,8 @@ SWAPPED = 10  # if test has so many times the texts of train, the files may be s
 LARGE = 0.1  # smallest detectable difference that is a finding: hardly any adaptation gains more
 HOPELESS = 0.5  # smallest detectable difference above which no figure is given
 WINDOWED = ("tokens", "span")  # kinds whose texts are read in windows instead of being cut
-UNCLASSED = ("score", "span")  # kinds whose labels are not classes
+SCORED_APART = ("span", "search")  # kinds that have neither classes nor numbers
+UNCLASSED = ("score", *SCORED_APART)  # kinds whose labels are not classes
 FOLDS = 5  # of the cross-validation that is advised
 WORTH = 0.9  # advice must lower the smallest difference to this share
 GUESS = (
@@ -119,11 +120,12 @@ def examine(
     watch(Progress("examining the labelled texts", 0, 0, "texts"))
     sealed = Sealed(splits, near=near)
     in_rows = {
-        "train": leaks.found_in_rows("train", splits["train"], sealed),
+        # documents are there to be found: the rows of train of a search task are no training texts of a test query
+        "train": leaks.found_in_rows("train", () if labelled.kind == "search" else splits["train"], sealed),
         "dev": leaks.found_in_rows("dev", splits["dev"], Sealed({"dev": (), "test": splits["test"]}, near=near)),
     }
-    # several questions on one context are nearly the same text, but not copies
-    alike = 0.0 if labelled.kind == "span" else near
+    # several questions on one context are nearly the same text, but not copies; nor are similar documents
+    alike = 0.0 if labelled.kind in SCORED_APART else near
     twice = tuple(found_twice for split in SPLITS if (found_twice := leaks.copies(split, splits[split], near=alike)))
     if folds:
         every = tuple(row for split in SPLITS for row in splits[split])
@@ -132,10 +134,10 @@ def examine(
     watch(Progress("examining lengths and pieces", 0, 0, "texts"))
     measured, broken, on_model = _measured(labelled, model, scans)
     counts = {} if labelled.kind in UNCLASSED else label_counts(_bearing(labelled))
-    partners = find_partners(labelled, every=folds > 0)
+    partners = () if labelled.kind == "search" else find_partners(labelled, every=folds > 0)
     findings = [
         *on_model,
-        *(check_rows(sizes["train"], finetune) if finetune and not folds and labelled.kind != "span" else []),
+        *(check_rows(sizes["train"], finetune) if finetune and not folds and labelled.kind not in SCORED_APART else []),
         *check_leaks(in_rows, scans, sizes, folds),
         *([] if folds else _check_divided(labelled, in_rows["train"])),
         *findings_on_partners(partners, labelled.divided, every=folds > 0),
@@ -269,7 +271,7 @@ def _check_labelled(labelled: Labelled, counts: Mapping[str, Mapping[str, int]],
     sizes: dict[str, int] = {split: len(rows) for split, rows in labelled.splits.items()}
     if labelled.kind == "score":
         on_labels = findings_on_numbers(labelled.splits)
-    elif labelled.kind == "span":
+    elif labelled.kind in SCORED_APART:
         on_labels = []
     elif labelled.kind == "tokens":
         on_labels = findings_on_types(counts, sizes)
@@ -285,7 +287,7 @@ def _check_labelled(labelled: Labelled, counts: Mapping[str, Mapping[str, int]],
     if not folds:  # else this dev set chooses no contestant
         on_labels += findings_on_dev(labelled.splits["dev"], labelled.kind)
         on_labels += scarce_on_dev(counts) if labelled.kind in ("sequence", "multilabel") else []
-    away = [] if labelled.kind in WINDOWED else give_aways(labelled.splits["train"])
+    away = [] if labelled.kind in (*WINDOWED, "search") else give_aways(labelled.splits["train"])
     return [*_check_files(labelled), *on_labels, *away, *noted]
 
 
@@ -372,7 +374,7 @@ def _reach(
         (f"label more {'rows' if folds else 'test texts'}", design.detectable(items=2 * items)),
     ]
     by_rows = len(scored) * (FOLDS - 1) // FOLDS
-    if not folds and labelled.divided and by_rows > items:
+    if not folds and labelled.divided and by_rows > items and labelled.kind != "search":
         way = (
             f"score all {len(scored):,} labelled rows by cross-validation (race {option('folds', str(FOLDS))}, without "
             f"{option('budget')})"
@@ -630,7 +632,8 @@ def findings_on_dev(dev: Sequence[Example], kind: Kind) -> list[Finding]:
         of_all = (
             f"With few rows, use race {option('folds', str(FOLDS))} without {option('budget')} to score all of them."
         )
-        findings.append(Finding("warning", text, f"{way_out} {of_all}"))
+        way_out_of_few = "Judge more queries of dev." if kind == "search" else f"{way_out} {of_all}"
+        findings.append(Finding("warning", text, way_out_of_few))
     if kind in UNCLASSED:
         return findings
     answers = {tag for row in dev for tag in _classes(row)} if kind == "tokens" else {row.label for row in dev}

@@ -28,6 +28,7 @@ KINDS = {
     "multilabel": "several labels a text",
     "score": "a number a text",
     "tokens": "a tag a word",
+    "search": "documents for queries",
 }
 LEAKS = {
     "exact": "the same words",

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from acclimate.core import files, ranks, settings
+from acclimate.core.door import option
 from acclimate.core.settings import SEEDS
-from acclimate.core.types import SPLITS, Document, Example, Split, Watch, unwatched
+from acclimate.core.types import SPLITS, Document, Example, Progress, Split, Watch, unwatched
 from acclimate.data.as_files import is_hub_id, labelled_files
 from acclimate.data.doctor import examine, folded_splits, note_removal, removed
 from acclimate.data.examination import Examination
@@ -91,6 +92,8 @@ class Inputs:
         """Return the labelled rows, as many as were asked for. Raises ValueError as `read_task` does."""
         assert self.task is not None
         labelled = read_task(self.task, self.data)
+        if labelled.kind == "search":
+            self.watch(Progress("reading", 0, 0, "rows", {"note": labelled.notes[0]}))
         return fewer(labelled, self.rows, seed=0)
 
 
@@ -133,6 +136,8 @@ def gather(
     Raises ValueError for faults that the doctor found, before anything is trained.
     """
     assert inputs.task is not None
+    if folds and labelled.kind == "search":
+        raise ValueError(f"{option('folds', str(folds))}: a search task is not scored by cross-validation. Remove it")
     planned: dict[str, Any] = {"seeds": seeds, "comparisons": comparisons, "folds": folds, "finetune": finetune}
     model, texts = open_model(inputs.model), inputs.raw.texts()
     examination = examine(labelled, texts, model=model, **planned, watch=inputs.watch)

@@ -34,7 +34,7 @@ import math
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -47,6 +47,7 @@ from safetensors.numpy import load, save
 from acclimate.core import files
 from acclimate.core.settings import AboveZero, Count, Positive, check_ranges
 from acclimate.core.types import BASELINE_FILE, Example, Label, Watch, counted, unwatched
+from acclimate.methods.ranking.bm25 import BM25, Bm25
 from acclimate.tasks.constant import ANSWERS, constant_answers
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.tags import words_of
@@ -227,7 +228,8 @@ def fit_tfidf(recipe: TfidfRecipe, task: Prepared, *, watch: Watch = unwatched) 
 def test_baseline(fitted: FittedBaseline | BaselineModel, task: Prepared, *, by: str) -> dict[str, Any]:
     """Predict the sealed texts, then open their labels in the name of `by`: ids, gold, predicted, test."""
     examples = task.examples("test")
-    return task.open_and_score(examples, fitted.predict(examples), by=by)
+    predicted = fitted.rankings(task, "test") if isinstance(fitted, Bm25) else fitted.predict(examples)
+    return task.open_and_score(examples, predicted, by=by)
 
 
 def evaluate(
@@ -398,7 +400,7 @@ class WordList:
         ]
 
 
-BaselineModel = TfidfModel | WordList
+BaselineModel = TfidfModel | WordList | Bm25
 
 
 def write_baseline(model: BaselineModel, out: Path) -> None:
@@ -406,6 +408,8 @@ def write_baseline(model: BaselineModel, out: Path) -> None:
     if isinstance(model, WordList):
         about = {"exact": model.exact, "lowered": model.lowered, "new": model.new}
         files.write_json(out / BASELINE_FILE, {"kind": model.kind, "labels": model.labels, **about})
+    elif isinstance(model, Bm25):
+        files.write_json(out / BASELINE_FILE, {"kind": model.kind, "labels": model.labels, **asdict(model)})
     else:
         write_tfidf(model, out / BASELINE_FILE, out / WEIGHTS)
 
@@ -433,7 +437,10 @@ def write_tfidf(
 def read_baseline(directory: Path) -> BaselineModel:
     """Return the model that `write_baseline` wrote. Raises DamagedError, naming the file, if it is none."""
     path = directory / BASELINE_FILE
-    kind, labels = _kind_and_labels(path, ("tokens", *FITS))
+    kind, labels = _kind_and_labels(path, ("tokens", "search", *FITS))
+    if kind == "search":
+        about = files.read_object(path, names=("k1", "b"), way_out=_WAY_OUT)
+        return Bm25(about["k1"], about["b"])
     return _read_word_list(path, labels) if kind == "tokens" else read_tfidf(path, path.with_name(WEIGHTS))[0]
 
 
@@ -626,4 +633,4 @@ def _most(tags: Counter[str]) -> str:
 
 def baseline_of(kind: str) -> str:
     """Return the name of the contestant without an encoder for a task of this kind; "" if there is none."""
-    return {"tokens": DICTIONARY, "span": ""}.get(kind, BASELINE)
+    return {"tokens": DICTIONARY, "span": "", "search": BM25}.get(kind, BASELINE)

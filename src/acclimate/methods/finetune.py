@@ -543,7 +543,11 @@ def _inputs(recipe: FinetuneRecipe) -> tuple[Prepared, dict[str, str]]:
 
 
 def check_task(recipe: FinetuneRecipe, task: Prepared) -> None:
-    """Raises ValueError where the task's texts are longer than the model can take, by the model's config."""
+    """Raises ValueError where the task's texts are longer than the model can take, by the model's config, and for a
+    search task, which a race fine-tunes otherwise (methods/ranking/search.py).
+    """
+    if task.kind == "search":
+        raise ValueError(f"{task.name} is a search task. Race its folder: acclimate race FOLDER")
     longest = longest_input(recipe.model)
     if longest is not None and task.max_tokens > longest:
         raise ValueError(

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from acclimate.core.figures import has, listed, metric_text, p_text, percent, points, rough_duration
+from acclimate.methods.ranking.bm25 import BM25
 from acclimate.races.compare import MAIN, Contrast
 from acclimate.races.outcome import CellResult, Outcome, probe_row, rows
 from acclimate.reports.page import amount
@@ -382,9 +383,15 @@ def next_command(outcome: Outcome) -> str:
         remedy = answer.limits.remedy(answer.limits.source)
     if command and remedy is not None and remedy.to_settle is not None:
         return with_seeds(command, remedy.to_settle)
+    searches = outcome.results[0].task.kind == "search"
+    if searches and outcome.race.use in (BM25, ""):
+        return ""
     if command.startswith(PYTHON):
-        return 'race.predict("new.csv", out="labels.csv")' if outcome.race.use else ""
+        call = 'embed(["a text"])' if searches else 'predict("new.csv", out="labels.csv")'
+        return f"race.{call}" if outcome.race.use else ""
     run = shlex.quote(run_folder(command))
+    if searches:
+        return f"acclimate embed {run} new.csv --out vectors.npy" if command else ""
     return f"acclimate predict {run} new.csv --out labels.csv" if command and outcome.race.use else ""
 
 

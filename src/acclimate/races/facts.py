@@ -344,6 +344,10 @@ def _chances(name: str, tuned: FineTuned, run: Path, failed: Mapping[str, str]) 
         kind = jobs.materials.task.kind
         if kind == "tokens":
             return {"fine-tuning": "each word's most frequent tag in train", "looks at the test set": 1}
+        if kind == "search" and jobs.baseline is not None:
+            setting = _result(jobs.baseline, run)["setting"]
+            about = ", ".join(f"{key} {value:g}" for key, value in setting.items())
+            return {"fine-tuning": f"none: {about}", "looks at the test set": 1}
         if name in failed:
             return {"fine-tuning": f"failed: {failed[name]}"}
         assert jobs.baseline is not None
@@ -369,8 +373,9 @@ def _chances(name: str, tuned: FineTuned, run: Path, failed: Mapping[str, str]) 
     [setting] = [candidate.setting for candidate in tuned.search.finalists if candidate.contestant == name]
     plan = setting.recipe.plan
     rate = rates_text([setting.recipe], results[0]["width"] if setting.recipe.rate_by_width else WIDTH)
+    steps = f"{results[0]['steps']:,} steps of {plan.batch} examples, {rate}"
     return chances | {
-        "fine-tuning": f"{results[0]['steps']:,} steps of {plan.batch} examples, {rate}",
+        "fine-tuning": steps if results[0]["steps"] else "none: there are no training queries",
         "seeds": len(results),
         "looks at dev, a seed": len(results[0]["looks"]),
         "evaluations on the test set per seed": 1,

@@ -446,9 +446,8 @@ def _hand_over(
     source = tuned.directory(out) / CHECKPOINT
     files.check_manifest(source, way_out=f"Remove {source.parent}, and give the same command again to repeat this job")
     with files.new_directory(place) as temporary:
-        for file in source.iterdir():
-            if file.name != files.MANIFEST:
-                shutil.copy(file, temporary / file.name)
+        # with the folders of sentence-transformers' modules
+        shutil.copytree(source, temporary, ignore=shutil.ignore_patterns(files.MANIFEST), dirs_exist_ok=True)
         calibration = calibrate(temporary, task, gold, tuned.directory(out))
         files.write_json(temporary / ABOUT, {**about, **calibration})
 

@@ -14,6 +14,7 @@ from acclimate.core.settings import SEEDS, AboveZero, BatchSize, Count, Range, c
 from acclimate.data import retrieve
 from acclimate.methods import METHODS, Contestant, Method, baselines
 from acclimate.methods.method import check_names, load_method
+from acclimate.methods.ranking.bm25 import BM25
 from acclimate.methods.recipes import finetune, scratch
 from acclimate.reports.table import ALONE, COMBINED, FROZEN, UNADAPTED, UNTOUCHED
 from acclimate.tasks.task import NOT_OF_A_STATE, PROBED
@@ -240,7 +241,7 @@ class RaceRecipe(_Methods):  # type: ignore[misc]
     @property
     def reserved_names(self) -> tuple[str, ...]:
         """The names that no checkpoint in the race can have."""
-        others = (UNTOUCHED, ALONE, *UNADAPTED, baselines.BASELINE, baselines.DICTIONARY, scratch.CONTROL)
+        others = (UNTOUCHED, ALONE, *UNADAPTED, baselines.BASELINE, baselines.DICTIONARY, BM25, scratch.CONTROL)
         return *others, *contestants_of(self.methods), *chains_of(self.methods)
 
     @property

@@ -18,12 +18,13 @@ from acclimate.core.types import Checkpoint, Watch
 from acclimate.data import retrieve as retrieving
 from acclimate.jobs.job import RESULT, Result, Work, read_result
 from acclimate.methods import baselines, method_called
+from acclimate.methods.ranking.bm25 import Bm25
 from acclimate.methods.recipes.finetune import FinetuneRecipe
 from acclimate.methods.recipes.scratch import ScratchRecipe
 from acclimate.models.configuration import configuration_of
 from acclimate.models.word_embeddings import embedding_distances
 from acclimate.tasks.chance import nothing_learnt
-from acclimate.tasks.prepared import open_prepared
+from acclimate.tasks.prepared import Prepared, open_prepared
 from acclimate.tasks.thresholds import Threshold
 from acclimate.text.corpus import Corpus
 from acclimate.training.checkpoint import CLOCK, cost_before, read_log
@@ -156,8 +157,12 @@ def fine_tune(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path,
     from acclimate.methods import finetune
     from acclimate.methods.tuning.looks import LEARNT, dev_score, least_dev_loss
 
-    inputs = {"task": str(task), "model": checkpoint_of(model)}
-    checkpoint = finetune.adapt(settings.from_mapping(FinetuneRecipe, {**recipe, **inputs}), out, watch=watch)
+    tuning = settings.from_mapping(FinetuneRecipe, {**recipe, "task": str(task), "model": checkpoint_of(model)})
+    if open_prepared(task).kind == "search":
+        from acclimate.methods.ranking import search
+
+        return search.fine_tune(tuning, out, watch=watch)
+    checkpoint = finetune.adapt(tuning, out, watch=watch)
     chosen = {"dev": dev_score(out), "loss": least_dev_loss(out)}
     chosen["width"] = configuration_of(checkpoint.path).hidden_size
     learnt: Result = files.read_record(out / LEARNT)
@@ -177,8 +182,11 @@ def seen_on_dev(out: Path) -> Result:
 def test(*, out: Path, watch: Watch, by: str, task: Path, tuned: Path) -> Result:
     """Score a fine-tuned checkpoint on the test set, once; the look is recorded under the name `by`."""
     from acclimate.methods import finetune
+    from acclimate.methods.ranking import search
 
-    return finetune.test(Checkpoint(tuned / CHECKPOINT), open_prepared(task), by=by, watch=watch)
+    prepared = open_prepared(task)
+    tested = search.test if prepared.kind == "search" else finetune.test
+    return tested(Checkpoint(tuned / CHECKPOINT), prepared, by=by, watch=watch)
 
 
 def test_together(*, out: Path, watch: Watch, by: str, task: Path, first: Path, second: Path) -> Result:
@@ -241,6 +249,8 @@ def freeze(*, out: Path, watch: Watch, task: Path, model: str | Path, fitted: Pa
 def terms(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path) -> Result:
     """Fit the baseline without an encoder, and choose its setting on dev."""
     prepared = open_prepared(task)
+    if prepared.kind == "search":
+        return _rank_by_terms(prepared, out, watch)
     if prepared.kind == "tokens":
         fitted = baselines.fit_dictionary(prepared)
     else:
@@ -256,6 +266,15 @@ def terms(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path) -> 
         "learnt": not nothing_learnt(prepared, prepared.examples("dev"), fitted.looks),
         "tokens": fitted.tokens,
     }
+
+
+def _rank_by_terms(task: Prepared, out: Path, watch: Watch) -> Result:
+    begun, model = time.monotonic(), Bm25()
+    predicted = model.rankings(task, "dev", watch=watch)
+    baselines.write_baseline(model, out)
+    files.write_record(out / CLOCK, {"seconds": time.monotonic() - begun})
+    dev = task.score([example.label for example in task.examples("dev")], predicted)
+    return {"dev": dev, "setting": asdict(model), "predicted_dev": predicted, "learnt": dev > 0, "tokens": 0}
 
 
 def test_terms(*, out: Path, watch: Watch, by: str, task: Path, fitted: Path) -> Result:

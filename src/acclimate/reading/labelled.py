@@ -31,6 +31,7 @@ from acclimate.core.door import is_python, option
 from acclimate.core.figures import listed
 from acclimate.core.names import meant, shown
 from acclimate.core.types import SPLITS, Example, Label, Rejected, Split
+from acclimate.reading.formats.beir import check_collection, is_collection, read_collection
 from acclimate.reading.formats.squad import IMPOSSIBLE, join_questions, question_rows, table_questions
 from acclimate.reading.labels import (
     Stated,
@@ -98,8 +99,8 @@ class LabelledFiles:
     id: str | None = None  # column of the rows' ids
     kind: Stated = "auto"
     """What a label is: one of a few classes (sequence), several of them (multilabel), a number (score), a tag for each
-    word (tokens), an answer in the text (span). "auto": by the label column, or "span" for a file of questions in
-    SQuAD's form."""
+    word (tokens), an answer in the text (span), the documents that answer a query (search). "auto": by the label
+    column, "span" for a file of questions in SQuAD's form, or "search" for a folder in BEIR's format."""
     separator: str = ""
     """What separates several labels in one field; "": a field has one label. Lists in JSON and Parquet need none."""
     fold_labels: bool = False  # treat labels that differ only by case or spaces as one
@@ -161,6 +162,8 @@ def read_files(labelled: LabelledFiles, *, limits: ReadLimits = LIMITS) -> Label
 
     Raises ValueError for a fault of a file as a whole, of its labels, or of what is stated.
     """
+    if _is_search(labelled):
+        return _read_search(labelled, limits)
     labelled, sources, notes = _opened(labelled, limits)
     first = sources["train"]
     fields = Fields()
@@ -208,11 +211,49 @@ def check_labelled_files(labelled: LabelledFiles) -> None:
 
     Reads only the first rows, and imports nothing heavy.
     """
+    if _is_search(labelled):
+        _check_search(labelled)
+        return
     labelled, sources, _ = _opened(labelled, LIMITS)
     if labelled.kind not in {"span", "tokens"}:
         for source in sources.values():
             for _ in islice(read_rows(source, labelled.columns), LOOKED_AT):
                 pass
+
+
+def _is_search(labelled: LabelledFiles) -> bool:
+    return labelled.kind == "search" or (labelled.kind == "auto" and is_collection(Path(labelled.train)))
+
+
+def _check_search(labelled: LabelledFiles) -> None:
+    """Raise ValueError for a folder that lacks a file, and for options that only apply to files with columns."""
+    folder = Path(labelled.train)
+    check_collection(folder)
+    file = next((option(split, str(path)) for split, path in labelled.paths.items() if split != "train"), "")
+    if setting := file or _column_option(labelled):
+        raise ValueError(f"{setting}: {printable(folder.name)} is read in BEIR's format, which defines it. Remove it")
+    if labelled.max_tokens < FEWEST_TOKENS:
+        raise ValueError(f"max_tokens={labelled.max_tokens}: too short for a text. Set at least {FEWEST_TOKENS}")
+    metric_for("search", labelled.metric)
+
+
+def _read_search(labelled: LabelledFiles, limits: ReadLimits) -> Labelled:
+    """Return what `read_files` returns for a folder in BEIR's format."""
+    _check_search(labelled)
+    folder = Path(labelled.train)
+    read = read_collection(folder, seed=labelled.seed, limits=limits)
+    return Labelled(
+        name=printable(folder.resolve().name),
+        kind="search",
+        labels=(),
+        metric=metric_for("search", labelled.metric),
+        max_tokens=labelled.max_tokens,
+        splits=read.splits,
+        files=read.files,
+        notes=read.notes,
+        divided=read.divided,
+        source=printable(str(folder)),
+    )
 
 
 def with_way_out(error: ColumnError, path: str) -> ColumnError:
@@ -289,8 +330,8 @@ def _check_options(labelled: LabelledFiles, sources: Mapping[Split, Source]) -> 
     if kind not in get_args(Stated):
         raise ValueError(
             f"kind={kind!r}: unknown kind of labels{meant(kind, get_args(Stated))}. Choose one: sequence (a text "
-            "has one label), multilabel (several), score (a number), tokens (a word has a tag) or span (an answer "
-            "in the text)"
+            "has one label), multilabel (several), score (a number), tokens (a word has a tag), span (an answer "
+            "in the text) or search (documents that answer a query)"
         )
     _check_columns(labelled)
     if kind == "tokens" and (labelled.pair or labelled.separator):
@@ -591,6 +632,8 @@ def _notes_on_rows(files: Mapping[Split, _File]) -> list[str]:
 def fewer(labelled: Labelled, rows: int, seed: int) -> Labelled:
     """Return the task with `rows` sampled training rows, which have every class (answers are not classes)."""
     train = labelled.splits["train"]
+    if rows and labelled.kind == "search":
+        raise ValueError(f"{option('rows', str(rows))}: samples training rows, which a search task lacks. Remove it")
     if not rows or rows >= len(train):
         return labelled
     bare = [replace(row, label=()) for row in train] if labelled.kind == "span" else train

@@ -49,7 +49,7 @@ _WRAPPED = re.compile(r"(?:array|set|frozenset|list|tuple)\((.*?)(?:,\s*dtype=\S
 _QUOTED = re.compile(r"""'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)\"""")
 _VECTOR = re.compile(r"[01](?:[ ,;|\t][01])+")
 
-Stated = Literal["auto", "sequence", "multilabel", "score", "tokens", "span"]
+Stated = Literal["auto", "sequence", "multilabel", "score", "tokens", "span", "search"]
 Placed = Sequence[tuple[str, Label]]  # place and label of each row
 _Rows = dict[Split, list[Row | Rejected]]
 

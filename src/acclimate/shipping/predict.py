@@ -47,6 +47,7 @@ from acclimate.core.types import (
     unwatched,
 )
 from acclimate.methods.baselines import BaselineModel, WordList, read_baseline
+from acclimate.methods.ranking.embedder import UNSTATED
 from acclimate.methods.task_loss import outputs_of_rows, predictions_of
 from acclimate.models.classifier import classifier_kind, labels_of, load_finetuned
 from acclimate.models.configuration import longest_of_config
@@ -80,7 +81,6 @@ if TYPE_CHECKING:
 
 CHUNK = 4096  # rows that are read, and go through the model, together
 CHARACTERS = 1 << 20  # of their texts at most, but for a single longer text
-UNSTATED = 512  # tokens of a row where neither tokenizer nor model says how long it may be
 
 
 @dataclass(frozen=True)
@@ -301,6 +301,8 @@ def load_predictor(
     """
     source = checkpoint_in(model, contestant, watch=watch)
     asking = asking_of(source, own_columns=own_columns)
+    if asking.kind == "search":
+        raise ValueError(f"{source} is of a search task and predicts no labels. Compute vectors with acclimate embed")
     linear = [name for name in (BASELINE_FILE, COMBINED_FILE) if (Path(source) / name).is_file()]
     if linear:
         files.check_manifest(Path(source), edited=(CARD,), way_out="Copy the folder again, or repeat the race")

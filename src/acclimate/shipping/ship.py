@@ -108,6 +108,11 @@ def ship(
         run, source = run.resolve().parent, run.resolve()
     if contestant:
         source = contestant_directory(run, contestant)
+    if asking_of(str(source)).kind == "search":
+        raise ValueError(
+            f"{run} is a race on a search task, whose encoder needs no shipping: {source} is ready for acclimate embed "
+            "and sentence-transformers. Copy that folder"
+        )
     if (source / BASELINE_FILE).is_file() or (source / COMBINED_FILE).is_file():
         shipped = _ship_linear(run, source, to, onnx=onnx, license=license, language=language, watch=watch)
         watch(Progress("ship", 0, 0, "texts", {"note": f"{shipped.contestant}, from {source}"}))

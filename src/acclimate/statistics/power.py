@@ -24,6 +24,7 @@ Shape suffixes: n test items, K numbers an item, S seeds.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -217,7 +218,7 @@ def add_mistakes(kind: Kind, gold: Sequence[Label], wrong: float, *, seed: int =
 
     A class, or set of classes, is replaced by that of another row; a word's tag by the next one of all tags; a number
     has noise of `wrong` times the numbers' standard deviation added; an answer becomes one that is never right, and
-    half of those mistakes have the right answer in the second place.
+    half of those mistakes have the right answer in the second place; a ranking becomes one without a relevant document.
     """
     generator = np.random.default_rng(seed)
     count = len(gold)
@@ -235,13 +236,24 @@ def add_mistakes(kind: Kind, gold: Sequence[Label], wrong: float, *, seed: int =
     labels: list[Label] = []
     for row, label in enumerate(gold):
         if uniform_n[row] >= wrong:
-            labels.append(label[:1] if kind == "span" and isinstance(label, tuple) else label)
+            labels.append(_best(kind, label))
         elif kind == "span":
             second = label[:1] if isinstance(label, tuple) and uniform_n[row] < wrong / 2 else ()
             labels.append((NEVER_RIGHT, *second))
+        elif kind == "search":
+            labels.append((NEVER_RIGHT,))
         else:
             labels.append(_another(gold, row, int(others[row])))
     return tuple(labels)
+
+
+def _best(kind: Kind, label: Label) -> Label:
+    """Return the prediction that scores best for a gold label: the first answer, or the documents by falling grade."""
+    if kind == "span" and isinstance(label, tuple):
+        return label[:1]
+    if kind == "search":
+        return tuple(document for document, _ in Counter(label_texts(label)).most_common())
+    return label
 
 
 def _another(gold: Sequence[Label], row: int, begin: int) -> Label:

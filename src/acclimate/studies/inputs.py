@@ -19,6 +19,7 @@ from acclimate.data.gather import Inputs, read_dataset
 from acclimate.data.leaks import Sealed, found_in_rows
 from acclimate.methods import scratch
 from acclimate.methods.baselines import BASELINE, DICTIONARY
+from acclimate.methods.ranking.bm25 import BM25
 from acclimate.methods.recipes import finetune
 from acclimate.methods.recipes.finetune import PAPERS, FinetuneRecipe, without_idle_settings
 from acclimate.models.configuration import longest_input
@@ -75,12 +76,8 @@ def models_of(models: Sequence[str]) -> tuple[Model, ...]:
     for at, key in enumerate(keys):
         if key in keys[:at]:
             raise ValueError(f"{models[keys.index(key)]} and {models[at]} are the same model. Give it once")
-    reserved_names = (
-        CONSTANT,
-        NO_ENCODER,
-        BASELINE,
-        DICTIONARY,
-    )  # a directory of such a name would share a baseline's row
+    # a directory of such a name would share a baseline's row
+    reserved_names = (CONSTANT, NO_ENCODER, BASELINE, DICTIONARY, BM25)
     names = [f"{name} (model)" if name in reserved_names else name for name in short_names(models)]
     return tuple(Model(name, key, where) for name, key, where in zip(names, keys, models, strict=True))
 

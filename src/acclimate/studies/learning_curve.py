@@ -118,6 +118,8 @@ def check(recipe: RaceRecipe, materials: Materials, *, probe_only: bool = False)
             f"of each size are too few to measure the worth of adapting in labels. Set seeds={FEWEST_DRAWS}, or "
             "learning_curve.finetune=no"
         )
+    if task.kind == "search":
+        raise ValueError(f"{option('learning_curve')} does not support search tasks. Remove it")
     if task.kind not in PROBED and curve.finetune != "yes":
         raise ValueError(
             f"{option('learning_curve')}: a task of kind '{task.kind}' has no probe. Set "

@@ -16,9 +16,13 @@ accuracy_and_f1 of ...       MRPC, QQP            mean of accuracy and the F1 of
 pearson_and_spearman         STS-B                mean of the two correlations
 exact_match, f1              SQuAD                of the first answer, as evaluate-v1.1.py computes them
 strict_accuracy, lenient_accuracy, mrr            BioASQ's factoid questions, task B, phase B since the third challenge
+ndcg_at_10, mrr_at_10, recall_at_100              BEIR (search), as trec_eval defines them
 
 Answers to questions: a gold label is the tuple of acceptable answers, empty for a question that has none; a prediction
 is an answer, or a tuple of them, best first. All five metrics are means over questions.
+
+Search: a gold label is the tuple of relevant documents' ids, in which an id occurs as often as its grade; a prediction
+is a tuple of different ids, best first. All three metrics are means over queries.
 
 Readings
   SQuAD's evaluate-v1.1.py knows no question without an answer. For those the rule of evaluate-v2.0.py holds: the right
@@ -58,6 +62,7 @@ SEVERAL: tuple[Kind, ...] = ("multilabel",)
 _TOKENS: tuple[Kind, ...] = ("tokens",)
 _SCORE: tuple[Kind, ...] = ("score",)
 _SPAN: tuple[Kind, ...] = ("span",)
+_SEARCH: tuple[Kind, ...] = ("search",)
 # type of task -> its datasets, as the BLURB paper's Table 3 calls them
 BLURB: Mapping[str, tuple[str, ...]] = {
     "NER": ("BC5-chem", "BC5-disease", "NCBI-disease", "BC2GM", "JNLPBA"),
@@ -67,11 +72,17 @@ BLURB: Mapping[str, tuple[str, ...]] = {
     "Document Classification": ("HoC",),
     "Question Answering": ("PubMedQA", "BioASQ"),
 }
-TOGETHER = (("exact_match", "f1"), ("strict_accuracy", "lenient_accuracy", "mrr"))  # that papers report together
+TOGETHER = (  # that papers report together
+    ("exact_match", "f1"),
+    ("strict_accuracy", "lenient_accuracy", "mrr"),
+    ("ndcg_at_10", "mrr_at_10", "recall_at_100"),
+)
 DEFAULTS: dict[Kind, str] = {
     "sequence": "macro_f1", "multilabel": "macro_f1", "score": "pearson", "tokens": "entity_f1", "span": "f1",
+    "search": "ndcg_at_10",
 }  # fmt: skip
 RANKS = 5  # ranked answers that BioASQ counts
+FIRST, RANKED = 10, 100  # documents that nDCG and MRR count, and that recall counts
 _BARE = str.maketrans("", "", string.punctuation)
 NO_SPREAD = 1e-12  # a variance that is a smaller part of the second moment is rounding of a variance of 0
 BLOCK = 1_000_000  # comparisons of two items at a time: 8 MB
@@ -317,6 +328,45 @@ def first_right(gold: Sequence[Label], predicted: Sequence[Label], *, credit: Ca
     return means(scores)
 
 
+def discounted_gain(gold: Sequence[Label], predicted: Sequence[Label]) -> Values:
+    """(n, 2): nDCG of the first 10 documents, and 1 (Jarvelin and Kekalainen, 2002; trec_eval's ndcg_cut_10).
+
+    The gain of a document is its grade, the discount of rank r is log2(r + 1). The ideal ranking has all relevant
+    documents of the query, of which the first 10 count.
+    """
+    scores = []
+    for ours, theirs in zip(gold, predicted, strict=True):
+        grades = Counter(label_texts(ours))
+        ranked = (grades[document] for document in label_texts(theirs)[:FIRST])
+        best = sorted(grades.values(), reverse=True)[:FIRST]
+        gain, ideal = (
+            sum(grade / math.log2(rank + 1) for rank, grade in enumerate(ordered, 1)) for ordered in (ranked, best)
+        )
+        scores.append(gain / ideal if ideal else 0.0)
+    return means(scores)
+
+
+def first_relevant(gold: Sequence[Label], predicted: Sequence[Label]) -> Values:
+    """(n, 2): 1 / the rank of the first relevant document among the first 10, or 0; and 1 (MS MARCO's MRR@10)."""
+    scores = []
+    for ours, theirs in zip(gold, predicted, strict=True):
+        relevant = {*label_texts(ours)}
+        ranks = [rank for rank, document in enumerate(label_texts(theirs)[:FIRST], 1) if document in relevant]
+        scores.append(1 / ranks[0] if ranks else 0.0)
+    return means(scores)
+
+
+def relevant_share(gold: Sequence[Label], predicted: Sequence[Label]) -> Values:
+    """(n, 2): the share of the relevant documents that are among the first 100, and 1 (trec_eval's recall_100)."""
+    relevant = [{*label_texts(label)} for label in gold]
+    return means(
+        [
+            len(ours & {*label_texts(theirs)[:RANKED]}) / max(len(ours), 1)
+            for ours, theirs in zip(relevant, predicted, strict=True)
+        ]
+    )
+
+
 def moments(gold: Sequence[Label], predicted: Sequence[Label]) -> Values:
     """(n, 6) for Pearson's correlation: 1, x, y, x^2, y^2 and x y of the two numbers.
 
@@ -504,5 +554,8 @@ METRICS: dict[str, Metric] = {
         Metric("strict_accuracy", partial(first_right, credit=strictly), ratio, _SPAN),
         Metric("lenient_accuracy", partial(first_right, credit=leniently), ratio, _SPAN),
         Metric("mrr", partial(first_right, credit=reciprocally), ratio, _SPAN),
+        Metric("ndcg_at_10", discounted_gain, ratio, _SEARCH),
+        Metric("mrr_at_10", first_relevant, ratio, _SEARCH),
+        Metric("recall_at_100", relevant_share, ratio, _SEARCH),
     )
 }

@@ -19,9 +19,9 @@ import numpy.typing as npt
 from acclimate.core.types import SPLITS, Example, Label, Split
 from acclimate.tasks.tags import words_of
 
-Kind = Literal["tokens", "sequence", "multilabel", "score", "span"]
+Kind = Literal["tokens", "sequence", "multilabel", "score", "span", "search"]
 PROBED: tuple[Kind, ...] = ("sequence", "multilabel", "score", "tokens")  # a span's ends are no label of a state
-NOT_OF_A_STATE = "a linear layer on the state of a text, or of a word, cannot mark where an answer begins and ends"
+NOT_OF_A_STATE = "a linear layer on the state of a text cannot mark where an answer begins and ends, or rank documents"
 Values = npt.NDArray[np.float64]
 
 
@@ -64,6 +64,10 @@ def as_read(example: Example) -> Example:
 class Task:
     """A labelled dataset, its labels and its metric.
 
+    In a task of kind "search" the rows of train are the documents, and the label of a document is the training queries
+    that it answers. The rows of dev and test are queries, with the ids of their relevant documents as their label, each
+    as often as its grade.
+
     read        (path, split) -> the split's examples, in a fixed order
     labels      the labels that may be predicted, in the order of the head's outputs; () for numbers and answers
     max_tokens  longer examples are truncated to this many tokens, special ones included
@@ -91,12 +95,14 @@ def checked_splits(task: Task, path: Path) -> dict[Split, list[Example]]:
       though they are not `untaught`;
       tags ("tokens"), if there are not as many as words;
       numbers ("score") that are not finite;
-      answers ("span") without a question, or, in train, that the text does not contain.
+      answers ("span") without a question, or, in train, that the text does not contain;
+      queries ("search") of dev and test without a relevant document.
     """
     splits = {split: [task.prepare(example) for example in task.read(path, split)] for split in SPLITS}
     for split, examples in splits.items():
         _check_split(task, split, examples)
-    _check_apart(task, splits)
+    # of a search task train has documents, whose ids are not those of queries
+    _check_apart(task, {split: splits[split] for split in SPLITS if task.kind != "search" or split != "train"})
     if task.kind == "tokens":
         _check_tags(task, splits)
     if task.kind in {"sequence", "multilabel", "tokens"}:
@@ -105,6 +111,8 @@ def checked_splits(task: Task, path: Path) -> dict[Split, list[Example]]:
         _check_numbers(task, splits)
     if task.kind == "span":
         _check_answers(task, splits)
+    if task.kind == "search":
+        _check_judgements(task, splits)
     return splits
 
 
@@ -193,6 +201,16 @@ def _check_answers(task: Task, splits: Mapping[Split, Sequence[Example]]) -> Non
                 raise ValueError(
                     f"{where}: its spans cover {', '.join(map(repr, sorted(answers))) or 'nothing'}, its answers are "
                     f"{', '.join(map(repr, example.label)) or 'none'}. Give the span of each answer to learn from"
+                )
+
+
+def _check_judgements(task: Task, splits: Mapping[Split, Sequence[Example]]) -> None:
+    for split, examples in splits.items():
+        for example in examples:
+            if not isinstance(example.label, tuple) or (split != "train" and not example.label):
+                raise ValueError(
+                    f"{task.name}, {split}, {example.id}: a tuple of relevant documents is needed, not "
+                    f"{example.label!r}. Add a judgement above 0, or remove the query"
                 )
 
 

@@ -141,6 +141,24 @@ def rows_stream(rows: Batch, *, batch: int, seed: int) -> Stream:
     return stream
 
 
+def paired_rows_stream(rows: Batch, partners: Sequence[Sequence[int]], *, batch: int, seed: int) -> Stream:
+    """Return `batch` of the first rows a step, each followed by one of its partners, which the seed draws.
+
+    partners  of each of the first rows, the places of its partners among all rows; each row is read once an epoch
+    Raises as `rows_stream` does.
+    """
+    _require_rows(batch)
+    _require_memory(2 * batch, len(rows.ids) / max(1, len(rows)))
+    rows_of_step = _rows_of_step(len(partners), batch, seed)
+
+    def stream(step: int) -> Batch:
+        draws, first = np.random.default_rng((seed, step)), rows_of_step(step)
+        second = [partners[row][int(draws.integers(len(partners[row])))] for row in first]
+        return rows.take(np.stack([first, np.array(second)], axis=1).ravel())
+
+    return stream
+
+
 def masked_rows_stream(
     rows: Batch,
     *,

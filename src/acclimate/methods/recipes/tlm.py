@@ -95,8 +95,8 @@ class TlmRecipe:
 
 
 def unsuited(kind: str, config: PreTrainedConfig | None) -> str:
-    """Return why TLM cannot race on a task of this kind: the joint loss has no head for questions. "" if it can."""
-    return "does not support tasks of kind 'span'" if kind == "span" else ""
+    """Return why TLM cannot race on a task of this kind: the joint loss has no head for it. "" if it can."""
+    return f"does not support tasks of kind '{kind}'" if kind in ("span", "search") else ""
 
 
 def raced(recipe: TlmRecipe) -> TlmRecipe:

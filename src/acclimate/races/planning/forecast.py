@@ -32,7 +32,7 @@ from acclimate.races.recipe import RaceRecipe
 from acclimate.races.work import COMBINE
 from acclimate.tasks.prepared import Prepared, open_prepared
 from acclimate.tasks.rows import encode_rows
-from acclimate.tasks.task import PROBED
+from acclimate.tasks.task import PROBED, classes_in
 from acclimate.text.corpus import Corpus
 from acclimate.training import trials
 from acclimate.training.plan import Plan
@@ -213,6 +213,8 @@ class Forecast:
     def _tuning(self, job: Job) -> Cost:
         """Return the cost of a fine-tuning that does not stop early."""
         recipe, task, lengths = tuning_of(job), self.materials.task, self.rows("train")
+        if task.kind == "search":
+            return self._searching(recipe)
         plan = finetune.plan_of(recipe, task.sizes["train"], finetune.WIDTH)
         rows = plan.steps * plan.batch
         flops = self.speed.flops(rows, lengths.mean, lengths.square)
@@ -220,6 +222,20 @@ class Forecast:
         looks = looked * min(recipe.looks, plan.steps) + 1
         seconds = JOB_SECONDS + self.speed.seconds(flops, plan.steps) + looks * self._seconds_to_read(("dev",))
         return Cost(round(rows * lengths.mean), flops, seconds + self._head_start(job, recipe))
+
+    def _searching(self, recipe: finetune.FinetuneRecipe) -> Cost:
+        """Return the cost of training on pairs of a query and a document, if there are any, and of two looks at dev."""
+        lengths, queries = (
+            self.rows("train"),
+            {query for document in self.materials.task.examples("train") for query in classes_in(document.label)},
+        )
+        seconds = JOB_SECONDS + (1 + bool(queries)) * self._seconds_to_read(("train", "dev"))
+        if not queries:
+            return Cost(seconds=seconds)
+        plan = finetune.plan_of(recipe, len(queries), finetune.WIDTH)
+        rows = 2 * plan.steps * plan.batch
+        flops = self.speed.flops(rows, lengths.mean, lengths.square)
+        return Cost(round(rows * lengths.mean), flops, seconds + self.speed.seconds(flops, plan.steps))
 
     def _head_start(self, job: Job, recipe: finetune.FinetuneRecipe) -> float:
         """Return the seconds of the probe that the head of a model's first fine-tuning starts from."""
