@@ -46,7 +46,8 @@ from acclimate.core.types import (
     Watch,
     unwatched,
 )
-from acclimate.methods.baselines import BaselineModel, WordList, read_baseline
+from acclimate.methods.baselines import TfidfModel, WordList, read_baseline
+from acclimate.methods.ranking.bm25 import Bm25
 from acclimate.methods.ranking.embedder import UNSTATED
 from acclimate.methods.task_loss import outputs_of_rows, predictions_of
 from acclimate.models.classifier import classifier_kind, labels_of, load_finetuned
@@ -184,7 +185,7 @@ class Predictor:
 class BaselinePredictor:
     """The fitted baseline of a race, which predicts as `Predictor` does."""
 
-    model: BaselineModel
+    model: TfidfModel | WordList
     asking: Asking
     reads_mentions: ClassVar[bool] = False
 
@@ -287,6 +288,10 @@ def _answered(ranked: Sequence[tuple[str, float]]) -> Prediction:
     return Prediction(tuple(answer for answer, _ in best), probabilities[0], answers=answers)
 
 
+def _of_search(source: str) -> ValueError:
+    return ValueError(f"{source} is of a search task and predicts no labels. Compute vectors with acclimate embed")
+
+
 def load_predictor(
     model: str | PathLike[str], *, contestant: str = "", own_columns: bool = False, watch: Watch = unwatched
 ) -> AnyPredictor:
@@ -302,14 +307,17 @@ def load_predictor(
     source = checkpoint_in(model, contestant, watch=watch)
     asking = asking_of(source, own_columns=own_columns)
     if asking.kind == "search":
-        raise ValueError(f"{source} is of a search task and predicts no labels. Compute vectors with acclimate embed")
+        raise _of_search(source)
     linear = [name for name in (BASELINE_FILE, COMBINED_FILE) if (Path(source) / name).is_file()]
     if linear:
         files.check_manifest(Path(source), edited=(CARD,), way_out="Copy the folder again, or repeat the race")
     if COMBINED_FILE in linear:
         return CombinedPredictor(*terms_and_states.read_with_encoder(Path(source)), asking)
     if linear:
-        return BaselinePredictor(read_baseline(Path(source)), asking)
+        baseline = read_baseline(Path(source))
+        if isinstance(baseline, Bm25):
+            raise _of_search(source)
+        return BaselinePredictor(baseline, asking)
     tokenizer, loaded = load_tokenizer(source), load_finetuned(source)
     kind = cast(Kind, classifier_kind(loaded))
     move_to_device(loaded)

@@ -40,6 +40,7 @@ from acclimate.core.types import (
 from acclimate.jobs.job import check_format
 from acclimate.jobs.lock import FITTED, USE, is_part_of_run
 from acclimate.methods.baselines import read_baseline
+from acclimate.methods.ranking.bm25 import Bm25
 from acclimate.models.classifier import PROBLEM_TYPES, load_finetuned
 from acclimate.models.configuration import configuration_of
 from acclimate.models.formats import PREDICT, SAFE_ENDINGS
@@ -207,7 +208,9 @@ def _ship_linear(
             predictions = predictor.predict(examples, watch=watch)
             _check_labels([prediction.label for prediction in predictions], task, score)
         else:
-            _check_labels(read_baseline(temporary).predict(examples), task, score)
+            baseline = read_baseline(temporary)
+            assert not isinstance(baseline, Bm25)  # `ship` refuses search tasks
+            _check_labels(baseline.predict(examples), task, score)
         card = render_baseline(
             outcome,
             score,

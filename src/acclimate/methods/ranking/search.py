@@ -79,7 +79,7 @@ class PairContrast(Objective):
         return row_states(hidden_LWD.float(), piece)[0][:, :1]
 
     def compared(self, views_B1D: Tensor) -> dict[str, Tensor]:
-        return {"contrast": contrast(views_B1D[:, 0].unflatten(0, (-1, 2)), TEMPERATURE)}
+        return {"contrast": contrast(views_B1D[:, 0].reshape(len(views_B1D) // 2, 2, -1), TEMPERATURE)}
 
     def forward(self, piece: Piece) -> dict[str, Tensor]:
         return {VIEWS: self.views(piece)}
@@ -156,7 +156,9 @@ def _loaded(model: str, task: Prepared) -> Embedder:
     """Return the embedder that a checkpoint of the task begins with, which cuts texts where the task does."""
     embedder = embedder_of(model)
     if getattr(embedder.encoder, "pooler", None) is not None:
-        embedder.encoder.pooler = None  # no vector reads it, and most encoders have it with random weights
+        embedder.encoder.register_module(
+            "pooler", None
+        )  # no vector reads it, and most encoders have it with random weights
     embedder.tokenizer.model_max_length = min(embedder.max_tokens, task.max_tokens)
     return replace(embedder, max_tokens=embedder.tokenizer.model_max_length)
 
@@ -174,7 +176,7 @@ def _train(
     stream = paired_rows_stream(rows, partners, batch=plan.batch, seed=plan.seed)
     embedder.encoder.train()
     run(PairContrast(embedder.encoder, embedder.read_out), stream, plan, out, stage="fine-tune", watch=watch)
-    embedder.encoder.eval()
+    embedder.encoder.train(False)
     return plan.steps
 
 
