@@ -72,7 +72,6 @@ def raced(base, tmp_path_factory) -> tuple[acclimate.Study, dict]:
         "max_tokens": 32,
         "budget": "20min",
         "recipe": QUICK,
-        "search": {"rates": [3e-3, 1e-2]},
         "search__rates": [3e-3, 1e-2, 3e-2],
         "out": str(place / "run"),
     }

@@ -257,7 +257,7 @@ def with_segments(examples: Sequence[Example], asking: Asking, kind: Kind) -> li
 
 
 def _with_probabilities(
-    labels: Sequence[Label], outputs_nC: np.ndarray, model: Predictor | BaselineModel | TermsAndStates
+    labels: Sequence[Label], outputs_nC: np.ndarray, model: Predictor | TfidfModel | TermsAndStates
 ) -> list[Prediction]:
     """Return the predictions of classes or numbers. labels: what was predicted for each text"""
     if model.kind == "score":
@@ -288,7 +288,7 @@ def _answered(ranked: Sequence[tuple[str, float]]) -> Prediction:
     return Prediction(tuple(answer for answer, _ in best), probabilities[0], answers=answers)
 
 
-def _of_search(source: str) -> ValueError:
+def _search_refusal(source: str) -> ValueError:
     return ValueError(f"{source} is of a search task and predicts no labels. Compute vectors with acclimate embed")
 
 
@@ -307,7 +307,7 @@ def load_predictor(
     source = checkpoint_in(model, contestant, watch=watch)
     asking = asking_of(source, own_columns=own_columns)
     if asking.kind == "search":
-        raise _of_search(source)
+        raise _search_refusal(source)
     linear = [name for name in (BASELINE_FILE, COMBINED_FILE) if (Path(source) / name).is_file()]
     if linear:
         files.check_manifest(Path(source), edited=(CARD,), way_out="Copy the folder again, or repeat the race")
@@ -316,7 +316,7 @@ def load_predictor(
     if linear:
         baseline = read_baseline(Path(source))
         if isinstance(baseline, Bm25):
-            raise _of_search(source)
+            raise _search_refusal(source)
         return BaselinePredictor(baseline, asking)
     tokenizer, loaded = load_tokenizer(source), load_finetuned(source)
     kind = cast(Kind, classifier_kind(loaded))

@@ -109,7 +109,7 @@ def ship(
         run, source = run.resolve().parent, run.resolve()
     if contestant:
         source = contestant_directory(run, contestant)
-    if asking_of(str(source)).kind == "search":
+    if source.is_dir() and asking_of(str(source)).kind == "search":
         raise ValueError(
             f"{run} is a race on a search task, whose encoder needs no shipping: {source} is ready for acclimate embed "
             "and sentence-transformers. Copy that folder"
