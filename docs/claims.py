@@ -47,7 +47,7 @@ Verdict = Literal[
     "not run",
 ]
 MEANINGS: dict[Verdict, str] = {
-    "holds": "the 95% interval of each figure agrees with the paper",
+    "holds": "the 95% interval of each figure lies where the paper's sentence puts it: above 0, or within the stated bound",
     "opposite": "an interval contradicts the paper, also after Holm's correction over the claim's figures",
     "no such effect": "an interval excludes effects above the bound, either way. The bound is half the paper's effect unless the page of the paper states another",
     "not visible": "none of these. An effect below the smallest detectable one may exist. The same verdict is used when the run did not record what the claim needs",
@@ -158,7 +158,7 @@ DGA = (
 )
 DGA_FEW = f'{DGA} \'contestants=["MLM", "DGA", "DGA (w/o contrast)", "DGA (random mask)"]\''
 DGA_NOTE = (
-    "Macro-F1 on AI, 2,388 test rows, with 600 rows of train. One adaptation of each contestant, 200 steps of 16 rows; the paper has "
+    "Macro-F1 on AI (SciERC), 2,388 test rows, with 600 rows of train. One adaptation of each contestant, 200 steps of 16 rows; the paper has "
     "2,500 of 256. The interval ignores the variance between adaptations."
 )
 AI_POWER = of_a_study(2388, 5, 0.6)
@@ -328,7 +328,7 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
             ),
             (DGA_FEW, "python benchmarks/claims/scores.py OUT dga-tasks COMMAND"),
             "six tasks, five seeds, several adaptations",
-            f"{DGA_NOTE} A second run was planned before it began: 400 steps at ten times the rate (adapt.plan.steps=400 "
+            f"{DGA_NOTE} A second run was planned before it began: 400 steps at a higher rate (adapt.plan.steps=400 "
             "adapt.plan.rate=5e-4), three adaptations and three seeds, MLM and DGA alone.",
             ("adapted",),
         ),
@@ -362,7 +362,7 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
             ),
             (DGA, "python benchmarks/claims/order.py OUT COMMAND"),
             "the run of G1 on six tasks with several adaptations",
-            f"{DGA_NOTE} The figure compares the order of the paper's eleven rows on AI. If scores differ only by chance, even a true correlation of 1 shrinks.",
+            f"{DGA_NOTE} The figure compares the order of the paper's eleven rows on AI. Chance in the scores makes the measured correlation smaller than the true one.",
             ("adapted",),
         ),
         Claim(
@@ -874,7 +874,7 @@ def judge(claim: Claim, stored: Mapping[str, Mapping[str, Any]]) -> Judgement:
         seen = f"{_amount(measured.difference, test)}; the smallest detectable effect is {measured.smallest:.2g}{size}"
     else:
         worst = -measured.low if test.says == "no less" else max(-measured.low, measured.high)
-        seen = f"a difference of {worst:.2g} is not excluded; up to {test.least:g} counts as none{size}"
+        seen = f"the true difference may be {worst:.2g}; only up to {test.least:g} counts as none{size}"
     if unknown:
         seen += f". The run did not record whether encoders were {unknown[0]}"
     return Judgement("not visible", f"{test.figure}: {seen}")
@@ -894,7 +894,9 @@ def _untested(claim: Claim, stored: Mapping[str, Mapping[str, Any]]) -> Judgemen
         if "pretrained" in claim.needs and "pretrained" in losses:
             loss, frequencies = losses["pretrained"]
             if loss > LITTLE * frequencies:
-                reason = f"the encoders' loss is {loss:.1f} nats; word frequencies alone have {frequencies:.1f}"
+                reason = (
+                    f"the encoders' loss is {loss:.1f} nats; a model of word frequencies alone has {frequencies:.1f}"
+                )
                 return Judgement("not pretrained", reason)
         if "adapted" in claim.needs and "adapted" in losses:
             before, after = losses["adapted"]

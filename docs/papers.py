@@ -250,7 +250,7 @@ PAPERS: dict[str, tuple[Row, ...]] = {
             ),
             note="Run on AI alone, 200 steps and one adaptation of each contestant. One command for the six tasks, each with its "
             "corpus and epochs, and both columns Avg: of the main metrics (macro-F1, on PubMed micro-F1) and of accuracies. "
-            "The paper names no warm-up of fine-tuning; the recipe has none. The released code has no dev set and does not clip. A run of 0.1 rested on an encoder that had learnt little, and "
+            "The paper names no warm-up of fine-tuning; the recipe has none. The released code has no dev set and does not clip. A run of acclimate version 0.1 rested on an encoder that had learnt little, and "
             "is withdrawn.",
             claims=("G1", "G3"),
         ),
@@ -277,7 +277,7 @@ PAPERS: dict[str, tuple[Row, ...]] = {
             "what is kept of general knowledge: general loss at equal domain loss",
             (f"{DGA} dga.reading=update dga.contrast=0",),
             claims=("G4",),
-            note="The paper has no figure of it. Run by a script, as losses alone tell it.",
+            note="The paper has no figure of it. A script runs it, because only losses are needed.",
         ),
         Row(
             "section 4.3",

@@ -23,7 +23,7 @@ class MlmRecipe:
 
     model: str = ""  # checkpoint to start from: a local directory or a hub id
     corpus: Path = Path()  # texts to train on: raw text on the command line, or a prepared corpus; needed
-    max_tokens: Length = 128  # longest sequence in tokens, special ones included; longer documents are cut, not dropped
+    max_tokens: Length = 128  # longest sequence in tokens, special ones included; longer documents become several
     masking: Share = 0.15  # share of the tokens that are predicted, above 0 and at most 1
     whole_words: bool = False
     """True: a word is masked with all its tokens or not at all; false: tokens are masked one by one."""
