@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 import acclimate
+from acclimate.data.doctor import examine, removed
 from acclimate.methods.ranking.bm25 import Bm25
 from acclimate.methods.ranking.search import rankings
+from acclimate.reading.labelled import LabelledFiles, read_files
 from acclimate.tasks.prepared import open_prepared
 from search_files import write_toy
 from sentence_model import make_sentence_model
@@ -86,6 +88,7 @@ def test_a_dry_run_counts_training_on_pairs(options: dict[str, Any], tmp_path: P
         ({"rows": 5}, "samples training rows, which a search task lacks"),
         ({"probe_only": True}, "a task of kind 'search' cannot be probed"),
         ({"learning_curve": True}, "does not support search tasks"),
+        ({"finetune__lora_rank": 8}, r"finetune\.lora_rank = 8 has no effect on toy"),
         ({"contestants": ["frozen"]}, "frozen does not support tasks of kind 'search'"),
         ({"text": "body"}, "is read in BEIR's format"),
     ],
@@ -95,3 +98,18 @@ def test_what_a_search_task_lacks_is_refused(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         acclimate.race(write_toy(tmp_path / "toy"), **{**options, **more}, out=tmp_path / "run")
+
+
+def test_a_training_query_with_the_words_of_a_test_query_is_a_leak(options: dict[str, Any], tmp_path: Path) -> None:
+    folder = write_toy(tmp_path / "toy", train=True)
+    rows = [json.loads(line) for line in (folder / "queries.jsonl").read_text().splitlines()]
+    rows[0]["text"] = rows[39]["text"]  # q0 is of train, q39 of test
+    (folder / "queries.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    labelled = read_files(LabelledFiles(folder, max_tokens=32))
+    examination = examine(labelled, {}, model=None, near=0.0)
+    assert examination.leaked["train"] == {rows[39]["text"]}
+    assert any("of the 10 test texts" in finding.what for finding in examination.findings)
+    left = removed(labelled, examination)
+    queries = {query for row in left.splits["train"] for query in row.label}
+    assert rows[39]["text"] not in queries
+    assert len(left.splits["train"]) == 40

@@ -83,6 +83,8 @@ def test_a_scheme_is_told_by_its_letters(tags: set[str], scheme: str | None) -> 
         ("B-a M-a E-a S-a", ""),  # no O: a scheme for the characters of words
         ("B-a I-a L-a U-a O", ""),
         ("NN L-b", ""),
+        ("M W O", ""),  # letters of another meaning
+        ("B-a I-a O o", "B-a I-a O O"),
     ],
 )
 def test_tags_of_bmes_become_iobes(tags: str, spelling: str) -> None:

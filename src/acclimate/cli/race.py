@@ -95,7 +95,7 @@ def _count_splits(session: Session, catalogue: str, folder: Path) -> None:
 
 def _files_and_budget(parameters: Mapping[str, Any]) -> None:
     from acclimate.data.checkpoints import parse_checkpoints
-    from acclimate.races.planning.budget import NONE, check_budget
+    from acclimate.races.planning.budget import check_budget, states_none
     from acclimate.races.planning.exclusions import check_options
 
     check_models([*parse_checkpoints(parameters["checkpoints"] or ()).values()])
@@ -104,7 +104,7 @@ def _files_and_budget(parameters: Mapping[str, Any]) -> None:
     if (recipe := check_settings("race", parameters, *typed)) is not None:
         names = ("probe_only", "learning_curve", "checkpoints")
         options = {name: bool(parameters[name]) for name in names}
-        limited = parameters["budget"] not in (None, NONE)
+        limited = parameters["budget"] is not None and not states_none(parameters["budget"])
         check_options(folds=recipe.folds, until=recipe.until, budget=limited, **options)
     check_adaptations(parameters)
     check_files(parameters)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -120,8 +120,7 @@ def examine(
     watch(Progress("examining the labelled texts", 0, 0, "texts"))
     sealed = Sealed(splits, near=near)
     in_rows = {
-        # documents are there to be found: the rows of train of a search task are no training texts of a test query
-        "train": leaks.found_in_rows("train", () if labelled.kind == "search" else splits["train"], sealed),
+        "train": leaks.found_in_rows("train", _trained_on(labelled), sealed),
         "dev": leaks.found_in_rows("dev", splits["dev"], Sealed({"dev": (), "test": splits["test"]}, near=near)),
     }
     # several questions on one context are nearly the same text, but not copies; nor are similar documents
@@ -177,6 +176,9 @@ def removed(labelled: Labelled, examination: Examination) -> Labelled:
     notes = list(labelled.notes)
     for split in ("train", "dev"):
         gone = examination.leaked.get(split, frozenset())
+        if split == "train" and labelled.kind == "search":
+            splits[split] = tuple(_without_queries(row, gone) for row in splits[split])
+            continue
         clean_rows = tuple(row for row in splits[split] if row.id not in gone)
         if not clean_rows:
             raise ValueError(f"{labelled.name}: every row of {split} contains a test text. Give another test file")
@@ -193,6 +195,23 @@ def removed(labelled: Labelled, examination: Examination) -> Labelled:
             f"{', '.join(map(repr, lost))}. Add examples, remove such classes, or keep the leaks"
         )
     return dataclasses.replace(labelled, splits=splits, notes=tuple(notes))
+
+
+def _trained_on(labelled: Labelled) -> Sequence[Example]:
+    """Return the rows of train; of a search task its training queries, each its own id, since documents are there to
+    be found.
+    """
+    train = labelled.splits["train"]
+    if labelled.kind != "search":
+        return train
+    queries = dict.fromkeys(query for row in train for query in classes_in(row.label))
+    return [Example(query, query, "") for query in queries]
+
+
+def _without_queries(document: Example, queries: Set[str]) -> Example:
+    return dataclasses.replace(
+        document, label=tuple(query for query in classes_in(document.label) if query not in queries)
+    )
 
 
 def _facts(labelled: Labelled, model: OpenedModel | None) -> dict[str, str]:
@@ -521,7 +540,7 @@ def note_removal(examination: Examination, labelled: Labelled) -> Examination:
     findings: list[Finding] = []
     for finding in examination.findings:
         if finding.way_out == LEAVE_OUT:
-            source_leaks = leaks.found_in_rows("train", labelled.splits["train"], Sealed(labelled.splits))
+            source_leaks = leaks.found_in_rows("train", _trained_on(labelled), Sealed(labelled.splits))
             items = len(source_leaks.leaked("dev"))
             findings += [_report_rows(source_leaks, "dev", items, len(labelled.splits["dev"]))] if items else []
         else:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from acclimate.core.files import read_json, write_json
+from acclimate.core.files import read_json, read_object, write_json
 from acclimate.core.hub import UnreachableError, hub_errors
 from acclimate.models.directory import PICKLED
 from acclimate.models.formats import OWN_WEIGHTS, PROVENANCE, SAFE_ENDINGS
@@ -84,13 +84,20 @@ class SentenceModules:
         for file in sorted(self.encoder.glob(LENGTHS)):
             yield file, file.name
 
-    def copy_to(self, directory: Path) -> None:
-        """Write the modules into the directory of another encoder of the same width."""
+    def copy_to(self, directory: Path, *, longest: int = 0) -> None:
+        """Write the modules into the directory of another encoder of the same width.
+
+        longest  tokens to which it cuts texts; 0: as many as before
+        """
         encoder_module, *head_modules = self.modules
         write_json(directory / MODULES, [{**encoder_module, "path": ""}, *head_modules])
         for file, name in self.files():
             (directory / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, directory / name)
+        for file in self.encoder.glob(LENGTHS) if longest else ():
+            about = read_object(file)
+            stated = about.get("max_seq_length") or longest
+            write_json(directory / file.name, about | {"max_seq_length": min(stated, longest)})
 
 
 def sentence_modules(model: str | os.PathLike[str]) -> SentenceModules | None:

@@ -339,8 +339,8 @@ def _limits(outcome: Outcome, answer: Answer) -> str:
     limits, rows_text = answer.limits, "labelled rows" if outcome.folds else "test rows"
     names = {source: rows_text if source == "test rows" else source for source in ("test rows", "seeds", "adaptations")}
     if limits.source == "several":
-        parts = [f"{names[part.source]} ({percent(part.share)})" for part in limits.remedies]
-        return f"What limits the answer: too few {listed(parts)} of the variance. More of each may settle it."
+        parts = [f"{names[part.source]} ({percent(part.share)} of the variance)" for part in limits.remedies]
+        return f"What limits the answer: too few {listed(parts)}. More of each may settle it."
     remedy = limits.remedy(limits.source)
     assert remedy is not None
     name = names[remedy.source]

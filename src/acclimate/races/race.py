@@ -31,6 +31,7 @@ from acclimate.jobs.job import Job, decided, result_of
 from acclimate.jobs.lock import ENCODER, FITTED, USE
 from acclimate.methods import Method
 from acclimate.methods.baselines import read_baseline, write_baseline
+from acclimate.methods.recipes.finetune import check_heeded
 from acclimate.methods.recipes.scratch import CONTROL
 from acclimate.races.calibration import ABOUT, calibrate
 from acclimate.races.compare import Against
@@ -195,7 +196,7 @@ def design(
     other.
     """
     task, recipe = materials.task, _reading_less(recipe, materials)
-    _check_options(recipe, materials, probe_only=probe_only)
+    _check_recipe(recipe, materials, probe_only=probe_only)
     if not probe_only and not recipe.folds and not recipe.adapt_seeds:
         recipe = replace(recipe, adapt_seeds=recipe.seeds)
     entered = [enter(recipe, part, fine_tunes=not probe_only) for part in materials.folds or (materials,)]
@@ -227,13 +228,15 @@ def design(
     )
 
 
-def _check_options(recipe: RaceRecipe, materials: Materials, *, probe_only: bool) -> None:
-    """Raise ValueError for a search by cross-validation, and if the task cannot be probed and nothing else is asked
-    for.
+def _check_recipe(recipe: RaceRecipe, materials: Materials, *, probe_only: bool) -> None:
+    """Raise ValueError for a search by cross-validation, for settings of fine-tuning that a search task does not read,
+    and if the task cannot be probed and nothing else is asked for.
     """
     kind = materials.task.kind
     if probe_only and kind not in PROBED:
         raise ValueError(f"{option('probe_only')}: a task of kind '{kind}' cannot be probed. {PROBES_KINDS}. Remove it")
+    if kind == "search":
+        check_heeded(recipe.finetune, [materials.task])
     if recipe.folds and len(recipe.settings()) > 1 and not probe_only:
         raise ValueError(
             f"{option('folds')} with several settings in search: {len(recipe.settings())} settings would be "

@@ -320,7 +320,7 @@ def standard_labels(
     tags = {tag for sentences in plain for label in sentences for tag in _tags(label)}
     notes = []
     if spelling := standard_tags(tags):
-        first = min(tag for tag in tags if spelling[tag] not in (OUTSIDE, tag))
+        first = min((tag for tag in tags if spelling[tag] != tag), key=lambda tag: (spelling[tag] == OUTSIDE, tag))
         bare = all(spelling[tag] in (f"I-{tag}", OUTSIDE) for tag in tags)
         way_out = f"; {option('metric', 'word_accuracy')} scores them as words" if bare else ""
         notes.append(f"{where}: tags such as {shown(first)} are read as {shown(spelling[first])}{way_out}.")

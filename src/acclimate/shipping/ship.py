@@ -38,6 +38,7 @@ from acclimate.core.types import (
     unwatched,
 )
 from acclimate.jobs.job import check_format
+from acclimate.jobs.lock import ENCODER as BEST_ENCODER
 from acclimate.jobs.lock import FITTED, USE, is_part_of_run
 from acclimate.methods.baselines import read_baseline
 from acclimate.methods.ranking.bm25 import Bm25
@@ -110,9 +111,10 @@ def ship(
     if contestant:
         source = contestant_directory(run, contestant)
     if source.is_dir() and asking_of(str(source)).kind == "search":
+        encoder = run / BEST_ENCODER if (source / BASELINE_FILE).is_file() else source
         raise ValueError(
-            f"{run} is a race on a search task, whose encoder needs no shipping: {source} is ready for acclimate embed "
-            "and sentence-transformers. Copy that folder"
+            f"{run} is a race on a search task, whose encoder needs no shipping: {encoder} is ready for acclimate "
+            "embed and sentence-transformers. Copy that folder"
         )
     if (source / BASELINE_FILE).is_file() or (source / COMBINED_FILE).is_file():
         shipped = _ship_linear(run, source, to, onnx=onnx, license=license, language=language, watch=watch)

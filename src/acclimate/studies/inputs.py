@@ -186,6 +186,8 @@ def with_dev_rows(labelled: Labelled) -> Labelled:
 
     It is for studies that choose nothing on dev. Scores on dev are then of training rows.
     """
+    if labelled.kind == "search":
+        raise ValueError(f"all_rows: {labelled.name} is a search task, whose dev rows are queries. Remove it")
     published = _published(labelled)
     if not ("dev" in labelled.divided if published is None else "dev" not in published.sizes):
         return labelled
@@ -236,6 +238,11 @@ def read_datasets(
 def labelled(named: str | LabelledFiles, data: Path | None, limits: Limits) -> tuple[Labelled, str]:
     """Return a labelled file, or a dataset in the folder `data`, within the limits; and its type."""
     dataset = read_dataset(named, data)
+    if dataset.kind == "search":
+        raise ValueError(
+            f"{dataset.name} is a search task, which studies of several datasets do not support. Remove it, and race "
+            "its folder: acclimate race FOLDER"
+        )
     unlimited = not dataset.source and dataset.max_tokens == LabelledFiles(train=Path()).max_tokens
     longest = limits.max_tokens or dataset.max_tokens
     dataset = replace(dataset, max_tokens=longest if unlimited else min(dataset.max_tokens, longest))

@@ -177,7 +177,10 @@ def standard_tags(tags: Collection[str]) -> dict[str, str]:
     first, last = r"(?P<letter>[BIESLUMW])(?:[-_:./](?P<type>.+))?", r"(?P<type>.+)[-_:./](?P<letter>[BIESLUMW])"
     for pattern in (first, first.replace("BIESLUMW", "bieslumw"), last):
         parts = {tag: re.fullmatch(pattern, tag) for tag in names}
-        spelling = {}
+        spelling: dict[str, str] = {}
+        letters = {part["letter"].upper() for part in parts.values() if part}
+        if letters & {*_OTHER_LETTERS} and "B" not in letters:  # M and W of another meaning
+            continue
         for tag, part in parts.items():
             if part:
                 letter = part["letter"].upper()

@@ -94,6 +94,7 @@ def write_checkpoint(
     sources: Mapping[str, Any],
     *,
     new_weights: bool = False,
+    longest: int = 0,
 ) -> Checkpoint:
     """Write `out/checkpoint`: weights, tokenizer, recipe.toml, provenance.json (versions, `sources`: hashes of inputs,
     and `origin`: what `models.loading.origin` says of the model that the recipe begins with, if that is known).
@@ -102,6 +103,7 @@ def write_checkpoint(
     cannot, `modules_omitted` in provenance.json says why. Classifiers have no modules.
 
     new_weights  True if the checkpoint has only the shape of the recipe's model, and none of its weights
+    longest      tokens to which sentence-transformers cuts texts; 0: as the modules state
 
     Equal runs give equal bytes, because nothing in it depends on the clock or on where files lie: the recipe is written
     without the places of its inputs, which `sources` names by their content.
@@ -112,7 +114,7 @@ def write_checkpoint(
     if ranks.is_first():
         with files.new_directory(path) as temporary:
             save_model(model, tokenizer, temporary)
-            omission = _keep_modules(temporary, model, recipe, new_weights=new_weights)
+            omission = _keep_modules(temporary, model, recipe, new_weights=new_weights, longest=longest)
             start = origin(getattr(recipe, "model", ""))  # a recipe of pretraining has no model
             start_facts = {name: value for name, value in (("origin", start), (OMITTED, omission)) if value}
             files.write_text(temporary / "recipe.toml", settings.to_toml(recipe, without=PLACES))
@@ -121,7 +123,7 @@ def write_checkpoint(
     return Checkpoint(path)
 
 
-def _keep_modules(directory: Path, model: PreTrainedModel, recipe: Any, *, new_weights: bool) -> str:
+def _keep_modules(directory: Path, model: PreTrainedModel, recipe: Any, *, new_weights: bool, longest: int) -> str:
     """Write the modules of the sentence-transformers model that the recipe begins with into a checkpoint.
 
     Return why they are omitted; "" if they are kept, if the recipe begins with another model, and for a classifier.
@@ -131,7 +133,7 @@ def _keep_modules(directory: Path, model: PreTrainedModel, recipe: Any, *, new_w
         return ""
     if reason := "its weights are random" if new_weights else adapters_obstacle(model) or modules.obstacle:
         return reason
-    modules.copy_to(directory)
+    modules.copy_to(directory, longest=longest)
     return ""
 
 

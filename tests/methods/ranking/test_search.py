@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -50,6 +51,7 @@ def test_documents_are_ranked_by_cosine_and_a_query_does_not_find_itself(encoder
 
 def test_without_training_queries_the_encoder_stays_as_it_is(encoder: Path, tmp_path: Path) -> None:
     model = make_sentence_model(encoder, tmp_path / "model", old=False, pooling="cls")
+    (model / "sentence_bert_config.json").write_text('{"max_seq_length": 64, "do_lower_case": false}')
     task = prepared(write_toy(tmp_path / "toy"), tmp_path)
     result = fine_tune(FinetuneRecipe(model=str(model), task=task.path), tmp_path / "run")
     texts = ["the moon and the clay", "valve"]
@@ -57,6 +59,8 @@ def test_without_training_queries_the_encoder_stays_as_it_is(encoder: Path, tmp_
     np.testing.assert_array_equal(written, acclimate.embed(model, texts, progress=False))
     assert (result["steps"], result["looks"], result["learnt"]) == (0, [[0, result["dev"]]], True)
     assert result["predicted_dev"] == rankings(model, task, "dev")
+    lengths = tmp_path / "run" / "checkpoint" / "sentence_bert_config.json"
+    assert json.loads(lengths.read_text())["max_seq_length"] == 32  # as the task cuts texts
 
 
 def test_training_on_pairs_raises_the_score_and_the_better_look_is_written(encoder: Path, tmp_path: Path) -> None:

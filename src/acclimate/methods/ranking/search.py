@@ -9,8 +9,10 @@ A vector is what sentence-transformers computes from the checkpoint (embedder.py
 
 Readings
   A query has one of its relevant documents in an epoch, drawn at random. So no other relevant document of the query is
-  a negative, unless another query of the step has it.
-  Dev is scored before and after training, and the better of the two is the checkpoint. Each look reads all documents.
+  a negative, unless another query of the step has it, or the step belongs to two epochs.
+  A step has no more queries than the task has training queries.
+  Dev is scored before and after training, and the better of the two is the checkpoint. Each evaluation reads all
+  documents.
   Linear layers behind the pooling are not trained, and no loss passes through them.
   As in BEIR, a query that is itself a document of the collection does not retrieve itself. BEIR goes by equal ids; here
   the document must also end with the query's text, because ids of queries and documents may be equal by chance.
@@ -23,7 +25,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +33,7 @@ import numpy as np
 from torch import Tensor
 
 from acclimate.core import files, ranks
-from acclimate.core.types import Batch, Checkpoint, Label, Progress, Split, Watch, unwatched
+from acclimate.core.types import Batch, Checkpoint, Cost, Label, Progress, Split, Watch, unwatched
 from acclimate.methods.dga import contrast
 from acclimate.methods.domain import hidden_states, row_means, row_states
 from acclimate.methods.probe import ReadOut
@@ -44,7 +46,7 @@ from acclimate.models.loading import identity
 from acclimate.tasks.metrics import RANKED
 from acclimate.tasks.prepared import Prepared, open_prepared
 from acclimate.text.streams import paired_rows_stream
-from acclimate.training.checkpoint import CLOCK, finish, read_log, spent
+from acclimate.training.checkpoint import BEFORE, CLOCK, finish, read_log, spent
 from acclimate.training.objective import VIEWS, Objective
 from acclimate.training.pieces import Piece
 from acclimate.training.run import finished, run, write_checkpoint
@@ -54,8 +56,8 @@ if TYPE_CHECKING:
 
 TEMPERATURE = 0.05
 QUERIES = 256  # whose similarities with all documents are in memory at a time
-LOOKS = "search.json"  # [[step, score], ...] on dev, and the predictions of the checkpoint there
-KEPT = 8  # checkpoints whose vectors of documents stay in memory, the last ones
+LOOKS = "search.json"  # [[step, score], ...] on dev
+KEPT = 2 << 30  # bytes of the vectors of documents that stay in memory, those of the last checkpoints
 
 
 class PairContrast(Objective):
@@ -99,16 +101,21 @@ def fine_tune(recipe: FinetuneRecipe, out: Path, *, watch: Watch = unwatched) ->
         vectors_nD = _document_vectors(recipe.model, embedder, task, watch)
         looks = [[0, _dev_score(embedder, vectors_nD, task, watch)]]
         if pairs := training_queries(task):
+            read = time.monotonic() - begun
             steps = _train(recipe, embedder, task, pairs, out=out, watch=watch)
+            trained = time.monotonic()
             trained_nD = _unit(embedder, _documents(task), watch)
             looks.append([steps, _dev_score(embedder, trained_nD, task, watch)])
+            if ranks.is_first():
+                files.write_record(out / BEFORE, asdict(Cost(seconds=read + time.monotonic() - trained)))
             if recipe.choose == "last" or looks[1][1] >= looks[0][1]:
                 vectors_nD = trained_nD
             else:
                 embedder = _loaded(recipe.model, task)
         if ranks.is_first():
             files.write_record(out / LOOKS, looks)
-        checkpoint = write_checkpoint(out, embedder.encoder, embedder.tokenizer, recipe, sources)
+        longest = embedder.max_tokens
+        checkpoint = write_checkpoint(out, embedder.encoder, embedder.tokenizer, recipe, sources, longest=longest)
         finish(out)
         _keep(str(checkpoint.path), embedder.max_tokens, task, vectors_nD)
     predicted = rankings(checkpoint.path, task, "dev", watch=watch)
@@ -172,6 +179,7 @@ def _train(
     examples = task.examples("train")
     rows = embedder.rows([*pairs, *(examples[place].text for place in documents)])
     partners = [[row_of[place] for place in places] for places in pairs.values()]
+    recipe = replace(recipe, plan=replace(recipe.plan, batch=min(recipe.plan.batch, len(pairs))))
     plan = plan_of(recipe, len(pairs), embedder.encoder.config.hidden_size)
     stream = paired_rows_stream(rows, partners, batch=plan.batch, seed=plan.seed)
     embedder.encoder.train()
@@ -228,5 +236,5 @@ def _keep(model: str, max_tokens: int, task: Prepared, vectors_nD: np.ndarray) -
     key = identity(model), task.hashes["train"], max_tokens
     _vectors[key] = vectors_nD
     _vectors.move_to_end(key)
-    while len(_vectors) > KEPT:
+    while len(_vectors) > 1 and sum(kept_nD.nbytes for kept_nD in _vectors.values()) > KEPT:
         _vectors.popitem(last=False)

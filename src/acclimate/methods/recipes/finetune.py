@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal
@@ -27,6 +27,7 @@ from acclimate.training.plan import Plan
 Tagging = Literal["given", Scheme]  # how entities are tagged in training: as the task has it, or in a scheme
 
 OF_TAGS = ("tag_layer", "tag_transitions_rate", "tag_scheme")  # settings for tagged words alone
+OF_SEARCH = ("model", "task", "preset", "choose", "plan", "epochs", "least_steps", "most_epochs", "rate_by_width")
 OF_TEXTS = ("sequence_layer", "pooler")  # settings for labels of whole texts alone
 WIDTH = 768  # dimensions of the encoder whose rate `rate_by_width` states
 SPARED = 0.25  # of dev at least, or a look reads all of it
@@ -254,6 +255,8 @@ def check_heeded(recipe: FinetuneRecipe, tasks: Sequence[Prepared]) -> None:
 
 def _idle(recipe: FinetuneRecipe, task: Prepared) -> set[str]:
     """Return the names of the settings that have no effect on the task."""
+    if task.kind == "search":
+        return {setting.name for setting in fields(recipe)} - {*OF_SEARCH}
     of_words = task.kind in ("tokens", "span")
     idle = {"pooling"} if of_words else set()
     idle |= {"pooling"} if recipe.pooling in OF_MENTIONS and task.two_places != "mentions" else set()

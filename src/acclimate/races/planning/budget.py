@@ -123,7 +123,7 @@ def _ended(run: Path) -> float:
 
 def check_budget(text: str | None) -> None:
     """Raises ValueError for a text that states neither a budget nor that there is none."""
-    if text is not None and not _states_none(text):
+    if text is not None and not states_none(text):
         parse_budget(text)
 
 
@@ -137,7 +137,7 @@ def budget_or_usual(
     """
     check_budget(text)
     if text is not None:
-        return (None if _states_none(text) else parse_budget(text)), ()
+        return (None if states_none(text) else parse_budget(text)), ()
     if probe_only:
         return None, ()
     if recipe.folds:
@@ -145,7 +145,7 @@ def budget_or_usual(
     return parse_budget(USUAL), (f"{USUAL}, the default; {option('budget', NONE)} removes the limit",)
 
 
-def _states_none(text: str) -> bool:
+def states_none(text: str) -> bool:
     return text.strip().lower() == NONE
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -196,7 +196,7 @@ def _divided(
             raise ValueError(
                 f"{name}: only {len(queries[source])} queries have a relevant document. Judge more queries"
             )
-        drawn = {*_drawn([*queries[source]], seed)}
+        drawn = {*random.Random(seed).sample([*queries[source]], max(1, len(queries[source]) // DRAWN))}
         queries[split] = {query: label for query, label in queries[source].items() if query in drawn}
         queries[source] = {query: label for query, label in queries[source].items() if query not in drawn}
         divided.append(split)
@@ -205,7 +205,3 @@ def _divided(
             + " So scores on test differ from published ones." * (source == "test")
         )
     return queries, tuple(divided), notes
-
-
-def _drawn(queries: Sequence[str], seed: int) -> list[str]:
-    return random.Random(seed).sample(queries, max(1, len(queries) // DRAWN))
