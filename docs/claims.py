@@ -148,7 +148,7 @@ TLM_LONGER = TLM.replace("tlm.plan.steps=600", "tlm.plan.steps=1500").replace("t
 TLM_NOTE = (
     "Micro-F1 on the 2,427 dev rows of ChemProt with 13 classes. TLM has 2 layers of 128, where the paper has 12 of 768; a first stage reads "
     "1.2 million tokens, the paper's small scale about a thousand times as many. If they are not varied, rho_1 is 3 and rho_2 is 20, because "
-    "ChemProt's 1,000 would leave no batch of the task among 600. K is 5, because the general text has 130,000 documents."
+    "ChemProt's own rho_1, 1,000, would leave no batch of the task among 600. K is 5, because the general text has 130,000 documents."
 )
 CHEMPROT_DEV = 2427
 DGA = (

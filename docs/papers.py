@@ -126,7 +126,7 @@ PAPERS: dict[str, tuple[Row, ...]] = {
             (f"study tlm IMDB {SMALL_SCALE} vary=retrieval second=OTHER_GENERAL {SCIERC_CHEMPROT}",),
             state=SMALL,
             report="2026-11-21-tlm.md",
-            note="Run with one corpus and one random draw for all seeds. Now each first stage has a random draw of its own, "
+            note="Our run had one corpus and one random draw for all seeds. Now each first stage has a random draw of its own, "
             f"`second` names the second general corpus, and `hows` adds DSIR, which the paper lacks. {SMALL_SIZE}",
             claims=("L2",),
         ),
@@ -451,7 +451,7 @@ def page() -> str:
         "",
         "Every table, figure and setting of the five papers: the command that makes it, recipes with the paper's settings, and "
         "which part we ran. `docs/papers.py` writes this page, and a test checks its commands and recipes. "
-        "DIR is the folder of the datasets ([blurb](blurb.md), [data](data.md)), MODEL for a checkpoint or a hub id, "
+        "DIR is the folder of the datasets ([blurb](blurb.md), [data](data.md)), MODEL is a checkpoint or a hub id, "
         "DOMAIN for raw text of the domain, GENERAL for general raw text; other capitals name further texts. "
         "`acclimate recipes` lists recipes, `--recipe NAME` uses one.",
         "",
