@@ -22,6 +22,7 @@ from acclimate.core.settings import override
 from acclimate.methods import finetune
 from acclimate.models import loading
 from acclimate.races.recipe import RaceRecipe
+from search_files import write_toy
 
 ROOT = Path(__file__).parents[1]
 PAGES = ("docs/tutorial.md", "docs/examples.md")
@@ -67,6 +68,7 @@ def place(tmp_path_factory, toy_race) -> Path:
     (place / "new.csv").write_text(f"abstract\n{toys.text('heart', 14, generator)}\n")
     for name, split in (("news", "dev"), ("reviews", "test")):
         shutil.copy(place / f"{split}.jsonl", place / f"{name}.jsonl")
+    write_toy(place / "FOLDER")
     shutil.copy(place / "domain.txt", place / "abstracts" / "texts.txt")
     lacking = [f"{toys.text('heart', 12, generator)} acetyltransferase\n" for _ in range(12)]  # by the toy's vocabulary
     (place / "abstracts" / "more.txt").write_text("".join(lacking))
@@ -100,7 +102,8 @@ def with_toy_settings(command: str) -> list[str]:
         return [verb, *rest, "--max-tokens", "32"]  # tests/api/test_verbs.py has one
     if verb == "race":
         contestants = '["DAPT+TAPT"]' if "arxiv" in rest else '["TAPT", "TF-IDF"]'
-        return [verb, *rest, "--max-tokens", "32", *RACING, f"contestants={contestants}"]
+        read = [setting for setting in RACING if "FOLDER" not in rest or "looks" not in setting]  # by a search task
+        return [verb, *rest, "--max-tokens", "32", *read, f"contestants={contestants}"]
     if verb == "adapt" and rest[0] == "stilt":
         return [verb, *rest, *TUNING]
     if verb == "data" and rest[0] == "prepare":
