@@ -183,6 +183,7 @@ def _counted(gold_C: np.ndarray, predicted_C: np.ndarray) -> np.ndarray:
 
 
 RIGHT = partial(graded, steps=((0.8416, 1.0),))  # .8 of a normal variable
+GAINS = ((0.3, 1.0), (0.8, 0.63), (1.1, 0.5), (1.5, 0.39))  # of a relevant document at ranks 1 to 3 and 5
 RANKS = ((0.3, 1.0), (0.8, 1 / 2), (1.1, 1 / 3), (1.3, 1 / 4), (1.5, 1 / 5))
 HALLMARKS = (0.3, 0.2, 0.15, 0.1, 0.06)
 PICO = (0.1, 0.06, 0.06, 0.78)
@@ -211,4 +212,7 @@ WORLDS = (
     World("strict_accuracy", METRICS["strict_accuracy"], partial(graded, steps=RANKS[:1])),
     World("lenient_accuracy", METRICS["lenient_accuracy"], partial(graded, steps=((1.5, 1.0),))),
     World("mrr", METRICS["mrr"], partial(graded, steps=RANKS)),
+    World("ndcg_at_10", METRICS["ndcg_at_10"], partial(graded, steps=GAINS)),
+    World("mrr_at_10", METRICS["mrr_at_10"], partial(graded, steps=RANKS)),
+    World("recall_at_100", METRICS["recall_at_100"], partial(graded, steps=((1.5, 1.0), (1.8, 0.5)))),
 )

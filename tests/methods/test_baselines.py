@@ -214,7 +214,7 @@ DAMAGE = {
     "longest": ("x", "longest = 'x' is not a number of at least 1"),
     "paired": (1, "paired = 1 is neither true nor false"),
     "terms": ("abc", "terms is not a list of terms"),
-    "kind": ("span", "kind = 'span'; known are tokens, sequence"),
+    "kind": ("span", "kind = 'span'; known are tokens, search, sequence"),
     "labels": (["a", "a", "b"], "labels has a name twice"),
     "idf": (math.nan, "idf has values that are NaN or infinite"),
     "value": (math.inf, "value has values that are NaN or infinite"),

@@ -115,8 +115,8 @@ def test_others_that_are_better_are_named_and_few_deciding_items_said() -> None:
         ),
         (
             Limits("several", (Remedy("test rows", 400, 0.5, None, None), Remedy("seeds", 3, 0.5, None, None))),
-            "What limits the answer: too few test rows (50%) and seeds (50%) of the variance. More of each may "
-            "settle it.",
+            "What limits the answer: too few test rows (50% of the variance) and seeds (50% of the variance). More of "
+            "each may settle it.",
         ),
     ],
 )

@@ -13,6 +13,7 @@ drawn at random: of train if it has judgements, else of test. Without judgements
 
 from __future__ import annotations
 
+import os
 import random
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -47,7 +48,7 @@ class Collection:
 
 def is_collection(folder: Path) -> bool:
     """Return True if the folder has documents and queries of BEIR's format."""
-    return (folder / DOCUMENTS).is_file() and (folder / QUERIES).is_file()
+    return all(os.path.isfile(folder / name) for name in (DOCUMENTS, QUERIES))  # False where it cannot be read
 
 
 def check_collection(folder: Path) -> None:
