@@ -245,4 +245,5 @@ def test_where_no_probe_exists_the_page_says_why_and_probes_alone_are_refused():
     ],
 )
 def test_a_probe_of_several_labels_chooses_its_threshold_as_fine_tuning_does(kind, tuning, stated):
-    assert threshold_of(tuning, SimpleNamespace(kind=kind)) == stated
+    task = SimpleNamespace(kind=kind, has_threshold=kind == "multilabel")
+    assert threshold_of(tuning, task) == stated

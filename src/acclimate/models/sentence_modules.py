@@ -96,8 +96,8 @@ class SentenceModules:
             shutil.copyfile(file, directory / name)
         for file in self.encoder.glob(LENGTHS) if longest else ():
             about = read_object(file)
-            stated = about.get("max_seq_length") or longest
-            write_json(directory / file.name, about | {"max_seq_length": min(stated, longest)})
+            own = about.get("max_seq_length") or longest
+            write_json(directory / file.name, about | {"max_seq_length": min(own, longest)})
 
 
 def sentence_modules(model: str | os.PathLike[str]) -> SentenceModules | None:
