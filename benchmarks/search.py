@@ -93,8 +93,8 @@ def part(name: str, study: Any, documents: int) -> str:
 
 def questions(options: argparse.Namespace, split: str) -> list[dict[str, Any]]:
     path = options.bioasq / f"{FILES[split]}B_golden.json.gz"
-    asked = json.loads(gzip.decompress(path.read_bytes()))["questions"]
-    return [question for question in asked if question["snippets"]]
+    questions = json.loads(gzip.decompress(path.read_bytes()))["questions"]
+    return [question for question in questions if question["snippets"]]
 
 
 def snippets(options: argparse.Namespace) -> list[str]:

@@ -503,8 +503,8 @@ def trec_eval(relevant: Counter[str], ranked: Sequence[str]) -> tuple[float, flo
             ideal += grade / np.log2(place + 2) if place < 10 else 0.0
             place += 1
     first = next((place for place, name in enumerate(ranked[:10]) if relevant[name] > 0), None)
-    found = sum(relevant[name] > 0 for name in ranked[:100])
-    return gain / ideal, 0.0 if first is None else 1 / (first + 1), found / len(relevant)
+    hits = sum(relevant[name] > 0 for name in ranked[:100])
+    return gain / ideal, 0.0 if first is None else 1 / (first + 1), hits / len(relevant)
 
 
 def test_metrics_of_search_equal_trec_eval() -> None:

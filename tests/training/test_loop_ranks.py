@@ -144,9 +144,9 @@ def test_a_budgeted_race_of_two_processes_decides_and_trains_as_one(both, toy_ra
     for name in trained:
         one, two = (_log(place / "jobs" / name / "log.jsonl") for place in (toy_race.run, run))
         assert [line["step"] for line in two] == [line["step"] for line in one]
-        for expected, found in zip(one, two, strict=True):
-            assert found["loss"] == pytest.approx(expected["loss"], abs=1e-5), f"{name}, step {found['step']}"
-            assert (found["tokens"], found["flops"]) == (expected["tokens"], expected["flops"])
+        for expected, line in zip(one, two, strict=True):
+            assert line["loss"] == pytest.approx(expected["loss"], abs=1e-5), f"{name}, step {line['step']}"
+            assert (line["tokens"], line["flops"]) == (expected["tokens"], expected["flops"])
 
 
 def _log(path: Path) -> list[dict[str, float]]:

@@ -55,8 +55,8 @@ Place = TypeVar("Place")
 class Model:
     """A model of a study.
 
-    name   stands in tables
-    key    stands in the labels of jobs; it is the same wherever the model lies
+    name   of its row in tables
+    key    its name in the labels of jobs, which does not depend on the directory of the model
     where  a directory or hub id
     """
 

@@ -55,10 +55,10 @@ def test_missing_splits_are_drawn_of_train_or_else_of_test(
     folder = write_collection(tmp_path / "pills", DOCUMENTS, QUERIES, judged)
     read, again, other = (read_collection(folder, seed=seed) for seed in (0, 0, 1))
     assert read == again != other
-    [asked] = [row.label for row in read.splits["train"] if row.label] or [()]
-    assert (len(asked), len(read.splits["dev"]), len(read.splits["test"])) == sizes
+    [training] = [row.label for row in read.splits["train"] if row.label] or [()]
+    assert (len(training), len(read.splits["dev"]), len(read.splits["test"])) == sizes
     assert read.divided == divided
-    texts = Counter([*asked, *(row.text for split in ("dev", "test") for row in read.splits[split])])
+    texts = Counter([*training, *(row.text for split in ("dev", "test") for row in read.splits[split])])
     assert texts == Counter(QUERIES.values())
 
 
