@@ -1,5 +1,5 @@
-"""The datasets of a study, found by name or by file, read within limits and prepared; and its models, with names that
-tell them apart and lengths that they can read.
+"""The datasets of a study, named or in files, read within limits and prepared; and its models, each with its
+own name and the longest input that it can read.
 """
 
 from __future__ import annotations
