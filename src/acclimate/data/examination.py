@@ -234,6 +234,7 @@ class Examination:
                   ids of rows that contain a test item ("train", "dev"); numbers, from 1 in the order of reading, of
                   documents that contain a dev or test item ("domain", "general"), which adaptation must leave out
     findings      errors, then warnings, then notes
+    reading       how the labelled files were read, a sentence each
     detectable    the smallest true difference that the race would detect, in units of the metric; None if unknown
     reach         the same as a sentence, with what would make it smaller
     dropped       True if the rows of train and dev with a test item were removed after this examination
@@ -253,6 +254,7 @@ class Examination:
     copies: tuple[Copies, ...]
     leaked: Mapping[str, frozenset[str]]
     findings: tuple[Finding, ...]
+    reading: tuple[str, ...] = ()
     detectable: float | None = None
     reach: str = ""
     dropped: bool = False
@@ -293,25 +295,35 @@ def as_text(examined: Examination, *, details: bool = False) -> str:
 
     details  False: at most MOST_FINDINGS findings that say what to do, and what the data can show
     """
-    findings, *data = sections_of_data(examined)
     reach = Section("What these data can show", lines=(examined.reach,) if examined.reach else ())
     if details:
-        leaks = [_leaks(examined), _leak_examples(examined)]
-        return page(_title(examined), [findings, *(part for part in (reach, *data, *leaks) if part.rows or part.lines)])
+        tables = [*_tables(examined, MOST_LABELS), _leaks(examined), _leak_examples(examined)]
+        return page(_title(examined), [*_remarks(examined), *_filled(reach, *tables)])
     actionable = [finding for finding in examined.findings if finding.way_out or finding.level != "note"]
     first = actionable[:MOST_FINDINGS]
     others = len(examined.findings) - len(first)
     hidden = f"{amount(others, 'other finding')} and the tables" if others else "The tables"
-    more = f"{hidden}: {option('details', True)}"
-    short = _findings(dataclasses.replace(examined, findings=tuple(first)))
-    return page(_title(examined), [short, *([reach] if reach.lines else []), Section("More", lines=(more,))])
+    more = Section("More", lines=(f"{hidden}: {option('details', True)}",))
+    short = dataclasses.replace(examined, findings=tuple(first))
+    return page(_title(examined), [*_remarks(short), *_filled(reach, more)])
 
 
 def sections_of_data(examined: Examination, *, most_labels: int = MOST_LABELS) -> list[Section]:
-    """Return the findings and the sections on the files that are not empty, without leaks between files."""
+    """Return how the files were read, the findings, and the tables that are not empty, without leaks between files."""
+    return [*_remarks(examined), *_filled(*_tables(examined, most_labels))]
+
+
+def _filled(*sections: Section) -> list[Section]:
+    return [section for section in sections if section.rows or section.lines]
+
+
+def _remarks(examined: Examination) -> list[Section]:
+    return [*_filled(Section("How the files were read", lines=examined.reading)), _findings(examined)]
+
+
+def _tables(examined: Examination, most_labels: int) -> list[Section]:
     parts = [_files(examined), _labels(examined, most_labels), _numbers(examined), _model(examined)]
-    parts += [_lengths(examined), _pieces(examined), _corpora(examined), _copies(examined)]
-    return [_findings(examined), *(part for part in parts if part.rows)]
+    return [*parts, _lengths(examined), _pieces(examined), _corpora(examined), _copies(examined)]
 
 
 def _title(examined: Examination) -> str:

@@ -168,12 +168,12 @@ def check_checkpoint(facts: ModelFacts, kind: Kind) -> list[Finding]:
         )
         findings.append(Finding("warning", text, way_out))
     if facts.pooler is False and kind in POOLED:
-        text = "The model has no trained pooler, the layer on the first token that next sentence prediction leaves."
-        way_out = (
+        text = (
+            "The model has no trained pooler, the layer on the first token that next sentence prediction leaves. "
             "No action is needed: fine-tuning uses the first token or the mean of all tokens, whichever a probe "
             "prefers. Only finetune.preset=papers trains a pooler, from random weights."
         )
-        findings.append(Finding("note", text, way_out))
+        findings.append(Finding("note", text))
     return findings
 
 
