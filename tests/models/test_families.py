@@ -8,8 +8,11 @@ from transformers import CONFIG_MAPPING, AutoModelForMaskedLM
 from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
 from acclimate.models import families
-from acclimate.models.configuration import longest_of_config
+from acclimate.models.classifier import load_classifier
+from acclimate.models.configuration import longest_input, longest_of_config
+from acclimate.models.encoder import load_masked_language_model, save_model
 from acclimate.models.families import positions_read
+from families import CLASSIFIED
 
 TINY = {
     "vocab_size": 50,
@@ -80,6 +83,22 @@ def test_the_longest_row_that_trains_is_the_one_that_is_stated(case):
         assert (longest is None) == (case in UNLIMITED)
         assert trains(model, longest or 2 * positions)
         assert trains(model, (longest or 2 * positions) + 1) == (case in ROTARY | {*UNLIMITED})
+
+
+@pytest.mark.parametrize("positions", [24, 70])
+@pytest.mark.parametrize("family", CLASSIFIED)
+def test_shipped_families_are_adapted_and_fine_tuned_at_their_longest_input(family, positions, tmp_path, tokenizer):
+    config = CLASSIFIED[family]().config
+    config.max_position_embeddings = positions
+    save_model(AutoModelForMaskedLM.from_config(config), tokenizer, tmp_path)
+    ids = torch.arange(2 * longest_input(tmp_path)).view(2, -1) % 100 + 5
+    adapted = load_masked_language_model(tmp_path).train()
+    adapted(input_ids=ids, attention_mask=torch.ones_like(ids), labels=ids).loss.backward()
+    tuned = load_classifier(tmp_path, ("yes", "no"), seed=1).train()
+    logits = tuned(input_ids=ids, attention_mask=torch.ones_like(ids)).logits
+    torch.nn.functional.cross_entropy(logits, torch.tensor([0, 1])).backward()
+    for model in (adapted, tuned):
+        assert model.get_input_embeddings().weight.grad.abs().sum() > 0
 
 
 @pytest.mark.parametrize("family", sorted(MODEL_FOR_MASKED_LM_MAPPING_NAMES))
