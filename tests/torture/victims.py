@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
 import shutil
 from collections.abc import Collection, Mapping
@@ -17,6 +18,7 @@ from torture.zygote import Command
 
 OFTEN = {"ACCLIMATE_SAVE_SECONDS": "0"}  # a command of a second saves no state otherwise
 ROWS = {"train": 48, "dev": 24, "test": 12}  # enough for a fine-tuning that stands out from guesses
+MORE = 60  # test rows of `settled`, which refuses few
 DOCUMENTS = {"domain": 24, "general": 60}
 # hold seconds or the command line, or what is drawn of these; the torn sums of a run that was killed
 SECONDS = re.compile(
@@ -30,13 +32,13 @@ FINETUNE = tuple(
     f"finetune.{each}"
     for each in ("preset=papers", "looks=1", "epochs=0.0", "plan.steps=40", "plan.batch=6", "plan.rate=1e-2")
 )
-RACE = (
-    *("race", "in/train.jsonl", "--dev", "in/dev.jsonl", "--test", "in/test.jsonl", "--corpus", "in/domain.txt"),
-    *("--budget", "none"),
-    *("--model", "model", "--max-tokens", "48", "--out", "out", "seeds=2", 'contestants=["TAPT"]', "search.rates=[]"),
-    *("tapt.max_tokens=16", "tapt.plan.steps=3", "tapt.plan.batch=4", "tapt.epochs=0", "dapt.max_tokens=16"),
-    *FINETUNE,
-)
+RACING = ("--budget", "none", "--model", "model", "--max-tokens", "48", "--out", "out", "search.rates=[]", *FINETUNE)
+ADAPTED = ("--corpus", "in/domain.txt", "seeds=2", 'contestants=["TAPT"]', "tapt.max_tokens=16", "tapt.plan.steps=3")
+ADAPTED = (*ADAPTED, "tapt.plan.batch=4", "tapt.epochs=0", "dapt.max_tokens=16")
+LABELLED = ("race", "in/train.jsonl", "--dev", "in/dev.jsonl", "--test")
+RACE = (*LABELLED, "in/test.jsonl", *RACING, *ADAPTED)
+SETTLED = (*LABELLED, "in/more.jsonl", *RACING, "--checkpoint", "own=in/own", "--until", "settled", "contestants=[]")
+SEARCH = ("race", "in/collection", *RACING, *ADAPTED)
 STUDY = (
     *("study", "choices", "model", "vary=layers", "--out", "out", "max_tokens=16"),
     'datasets=[{train="in/train.jsonl", dev="in/dev.jsonl", test="in/test.jsonl"}]',
@@ -49,6 +51,7 @@ RETRIEVE = (*RETRIEVE, "--corpus", "in/general.txt", "--k", "4", "--out", "out")
 PREPARE = ("data", "prepare", "in/train.jsonl", "--dev", "in/dev.jsonl", "--test", "in/test.jsonl", "--out", "out")
 FETCH = ("data", "fetch", "blurb", "--to", "out", "--from", "copy")
 SHIP = ("ship", "raced", "--to", "out")
+EMBED = ("embed", "model", "in/test.jsonl", "--out", "out/vectors.npy")
 
 
 @dataclass(frozen=True)
@@ -82,12 +85,16 @@ VICTIMS = {
         Victim("prepare", PREPARE, 0.5),
         Victim("fetch", FETCH, 0.5),
         Victim("ship", SHIP, 1.0),
+        Victim("embed", EMBED, 0.5),
+        Victim("search", SEARCH, 0.5, environment=OFTEN),
+        Victim("settled", SETTLED, 0.1, environment=OFTEN),
     )
 }
 
 
 def write_inputs(place: Path) -> Path:
     """Write the inputs of all victims to `place`: `in`, `model`, `copy`; and warm the zygote on the way."""
+    import search_files
     import toys
     from acclimate.core.types import Document
     from acclimate.models.encoder import new_encoder, save_model
@@ -98,11 +105,18 @@ def write_inputs(place: Path) -> Path:
     for name, rows in {**ROWS, **DOCUMENTS}.items():
         path = inputs / (f"{name}.jsonl" if name in ROWS else f"{name}.txt")
         path.write_text("".join(path.read_text().splitlines(keepends=True)[:rows]))
+    draws = random.Random(1)
+    more = [{"text": toys.text(topic, 14, draws), "label": topic} for topic in [*toys.TOPICS] * (MORE // 3)]
+    (inputs / "more.jsonl").write_text("".join(json.dumps(row) + "\n" for row in more))
+    search_files.write_toy(inputs / "collection")
     texts = [Document(str(at), line) for at, line in enumerate((inputs / "general.txt").read_text().splitlines())]
     tokenizer = train_tokenizer(write_corpus(iter(texts), place / "texts"), size=200)
     pad = tokenizer.pad_token_id
-    model = new_encoder(layers=1, hidden=16, heads=2, vocabulary_size=len(tokenizer), longest=256, pad=pad, seed=0)
-    save_model(model, tokenizer, place / "model")
+    for seed, folder in enumerate((place / "model", inputs / "own")):
+        model = new_encoder(
+            layers=1, hidden=16, heads=2, vocabulary_size=len(tokenizer), longest=256, pad=pad, seed=seed
+        )
+        save_model(model, tokenizer, folder)
     copy = place / "copy" / "bioasq_yesno_7b"
     copy.mkdir(parents=True)
     for split in ("train", "dev", "test"):

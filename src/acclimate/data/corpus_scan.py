@@ -2,7 +2,8 @@
 
 `scan_corpus` serves the doctor. `leave_out` finds the documents that retrieval must leave out: those that leak a dev or
 test text (data/leaks.py), and copies: documents with the same words as an earlier one, which BM25 always scores alike.
-Memory: eight bytes a document for the copies, the sample, and the texts that the search reads ahead.
+Memory: eight bytes a document for the copies, the sample, and the texts that the search reads ahead. `leave_out` reads
+the parts of a corpus in shards one by one, or each as a task of a cluster (core/machines.py).
 """
 
 from __future__ import annotations
@@ -13,16 +14,17 @@ import re
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from acclimate.core import files
-from acclimate.core.types import Document, Rejected, Watch, counted
+from acclimate.core.machines import Pool, SerialPool
+from acclimate.core.types import Document, Progress, Rejected, Watch, counted, unwatched
 from acclimate.data.examination import CorpusFacts, Finding
 from acclimate.data.leaks import Sealed, SourceLeaks, leak_kind
 from acclimate.data.lengths import TextOrPair
@@ -168,34 +170,52 @@ class LeftOut:
         return mask
 
 
-def leave_out(corpus: Corpus, sealed: Sealed, path: Path, *, passages: bool, watch: Watch) -> LeftOut:
+def leave_out(
+    corpus: Corpus,
+    sealed: Sealed,
+    path: Path,
+    *,
+    passages: bool,
+    shards: int = 1,
+    pool: Pool | None = None,
+    watch: Watch = unwatched,
+) -> LeftOut:
     """Read the corpus once, or open the result of an earlier call.
 
     passages  True to leave out documents that share only some runs of 13 words with a sealed text too
+    shards    parts of the corpus, which `pool` reads. The documents to leave out do not depend on them; of a document
+              that holds more sealed items than a search reports, other items may be counted.
     """
     if (path / files.MANIFEST).is_file():
         files.check_manifest(path)
         return LeftOut(path)
-    tally, source_leaks = _LeftOutTally(), SourceLeaks("general", sealed)
-    leaking = []
-    holding = 0  # documents with passages only
-    documents = tally.watched(counted(corpus.documents(), watch, "examining", total=len(corpus)))
-    for name, text, matches in sealed.match_documents(documents) if sealed.items else _unread(documents):
-        if matches:
-            number, _, document = name.partition(" ")
-            source_leaks.take(document, text, matches, number=int(number))
-            leaks = any(leak_kind(match) != "passage" for match in matches)
-            holding += not leaks
-            if leaks or passages:
-                leaking.append(int(number) - 1)
-    copies = tally.copies()
+    pool, shards = pool or SerialPool(), min(shards, max(len(corpus), 1))
+    begins = [len(corpus) * number // shards for number in range(shards + 1)]
+    place = corpus.path.resolve()
+    parts = [
+        _Part(number, place, sealed, first, last, passages) for number, (first, last) in enumerate(pairwise(begins))
+    ]
+    source_leaks, sources, hashes, leaking, holding = SourceLeaks("general", sealed), Counter[str](), [], [], 0
+
+    def read_here(part: _Part) -> _Read:
+        return _read_part(part, lambda step: watch(replace(step, done=part.first + step.done, total=len(corpus))))
+
+    read_part = read_here if isinstance(pool, SerialPool) else _read_part
+    for read in pool.map(read_part, parts, home=lambda part: part.number):
+        source_leaks.add(SourceLeaks(sealed=sealed, **read.leaks))
+        sources += read.sources
+        hashes.append(read.hashes)
+        leaking += read.leaking
+        holding += read.holding
+        watch(Progress("examining", parts[len(hashes) - 1].last, len(corpus), "documents"))
+    copies = _repeated(np.concatenate(hashes))
     facts = {
-        "documents": tally.documents,
+        "documents": len(corpus),
         "leaking": len(leaking),
         "passages": holding,
         "copies": len(np.setdiff1d(copies, leaking)),
         "leaks": [dataclasses.asdict(leak) for leak in source_leaks.leaks()],
-        "sources": dict(tally.sources.most_common(SOURCES)),
+        "sources": dict(sources.most_common(SOURCES)),
     }
     with files.new_directory(path) as directory:
         np.save(directory / _LEAKING, np.array(leaking, np.int64), allow_pickle=False)
@@ -204,32 +224,64 @@ def leave_out(corpus: Corpus, sealed: Sealed, path: Path, *, passages: bool, wat
     return LeftOut(path)
 
 
-class _LeftOutTally:
-    """Counts documents by source and finds copies. Memory: eight bytes a document, and the names of the sources."""
+@dataclass(frozen=True)
+class _Part:
+    """Documents `first` to `last` - 1 of a corpus, to be read by one call. passages: as in `leave_out`"""
 
-    def __init__(self) -> None:
-        self.documents = 0
-        self.sources: Counter[str] = Counter()
-        self._hashes: list[np.ndarray] = []
+    number: int
+    corpus: Path
+    sealed: Sealed
+    first: int
+    last: int
+    passages: bool
 
-    def watched(self, documents: Iterable[Document]) -> Iterator[tuple[str, str]]:
+
+@dataclass(frozen=True)
+class _Read:
+    """What was found in a part.
+
+    hashes   (documents,) uint64 of the words of each document; 0 without words
+    leaks    the fields of a SourceLeaks, without the sealed items
+    leaking  numbers, from 0, of the documents to leave out; holding: number of documents with passages only
+    """
+
+    hashes: np.ndarray
+    sources: Counter[str]
+    leaks: dict[str, Any]
+    leaking: list[int]
+    holding: int
+
+
+def _read_part(part: _Part, watch: Watch = unwatched) -> _Read:
+    """Memory: eight bytes a document, the names of sources, and an example of each sealed item that is found."""
+    hashes, sources, leaking, holding = [np.zeros(0, np.uint64)], Counter[str](), [], 0
+    source_leaks = SourceLeaks("general", part.sealed)
+
+    def documents() -> Iterator[tuple[str, str]]:
         """Yield "number id", with numbers from 1, and the text of each document."""
-        documents = iter(documents)
-        while batch := list(islice(documents, _BATCH)):
-            self._hashes.append(text_hashes([document.text for document in batch]))
-            for document in batch:
-                self.documents += 1
-                self.sources[document.source] += 1
-                yield f"{self.documents} {document.id}", document.text
+        read = Corpus(part.corpus).documents(part.first, part.last)
+        numbered = enumerate(counted(read, watch, "examining", total=part.last - part.first), part.first + 1)
+        while batch := list(islice(numbered, _BATCH)):
+            hashes.append(text_hashes([document.text for _, document in batch]))
+            sources.update(document.source for _, document in batch)
+            yield from ((f"{number} {document.id}", document.text) for number, document in batch)
 
-    def copies(self) -> np.ndarray:
-        """Return the numbers, from 0, of documents with the words of an earlier one; empty texts do not count."""
-        hashes = np.concatenate([np.zeros(0, np.uint64), *self._hashes])
-        again = hashes != 0
-        again[np.unique(hashes, return_index=True)[1]] = False
-        return np.flatnonzero(again)
+    texts = documents()
+    matched = part.sealed.match_documents(texts) if part.sealed.items else ((*item, []) for item in texts)
+    for name, text, matches in matched:
+        if matches:
+            number, _, document = name.partition(" ")
+            source_leaks.take(document, text, matches, number=int(number))
+            leaks = any(leak_kind(match) != "passage" for match in matches)
+            holding += not leaks
+            if leaks or part.passages:
+                leaking.append(int(number) - 1)
+    found = {name: value for name, value in vars(source_leaks).items() if name != "sealed"}
+    return _Read(np.concatenate(hashes), sources, found, leaking, holding)
 
 
-def _unread(texts: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str, list[Any]]]:
-    """Yield what `Sealed.match_documents` yields if nothing is sealed."""
-    return ((name, text, []) for name, text in texts)
+def _repeated(hashes: np.ndarray) -> np.ndarray:
+    """Return the numbers, from 0, of documents with the words of an earlier one; empty texts do not count."""
+    again = hashes != 0
+    again[np.unique(hashes, return_index=True)[1]] = False
+    return np.flatnonzero(again)

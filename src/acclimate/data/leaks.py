@@ -18,10 +18,11 @@ items are compared and counted, but neither kept nor shown.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import get_args
 
@@ -62,7 +63,8 @@ def found_in_rows(source: Split, rows: Sequence[Example], sealed: Sealed) -> Sou
 class SourceLeaks:
     """The sealed items that a source ("train", "dev", "domain", "general") contains, counted while it is scanned.
 
-    An item has the strongest kind of all matches, a text the strongest of its own with the split.
+    An item has the strongest kind of all matches, and an example of it: the first text with that kind. A text has the
+    strongest kind of its own matches with the split.
     """
 
     source: str
@@ -70,7 +72,7 @@ class SourceLeaks:
     kinds: dict[int, LeakKind] = field(default_factory=dict)  # of items that match
     same_label: set[int] = field(default_factory=set)  # items that a text with their label leaks
     texts: Counter[tuple[Split, LeakKind]] = field(default_factory=Counter)
-    examples: dict[tuple[Split, LeakKind], dict[int, Sighting]] = field(default_factory=dict)  # by item
+    examples: dict[int, Sighting] = field(default_factory=dict)  # by item, in the order of the texts
     leaking: dict[Split, set[str]] = field(default_factory=dict)  # ids of rows, numbers of documents
     incomplete: int = 0  # rows with so many matches that not all were looked for
 
@@ -87,18 +89,31 @@ class SourceLeaks:
             strongest.setdefault(split, kind)
             if label is not None and label == item.label and kind != "passage":
                 self.same_label.add(place)
-            before = self.kinds.get(place)
-            if before is None or KINDS.index(kind) < KINDS.index(before):
-                self.kinds[place] = kind
-                sightings = self.examples.setdefault((split, kind), {})
-                if len(sightings) < EXAMPLES:
-                    sightings[place] = _sighting((name, text, label), split, item, match)
-                if before is not None:
-                    self.examples[split, before].pop(place, None)
+            if self._is_stronger(place, kind):
+                self._strengthen(place, kind, _sighting((name, text, label), split, item, match))
         for split, kind in strongest.items():
             self.texts[split, kind] += 1
             if kind != "passage":
                 self.leaking.setdefault(split, set()).add(f"{number}" if number else name)
+
+    def add(self, later: SourceLeaks) -> None:
+        """Count also what was counted in texts that come after these."""
+        for place, example in later.examples.items():
+            if self._is_stronger(place, kind := later.kinds[place]):
+                self._strengthen(place, kind, example)
+        self.same_label |= later.same_label
+        self.texts += later.texts
+        for split, names in later.leaking.items():
+            self.leaking.setdefault(split, set()).update(names)
+        self.incomplete += later.incomplete
+
+    def _is_stronger(self, place: int, kind: LeakKind) -> bool:
+        return place not in self.kinds or KINDS.index(kind) < KINDS.index(self.kinds[place])
+
+    def _strengthen(self, place: int, kind: LeakKind, example: Sighting) -> None:
+        self.kinds[place] = kind
+        self.examples.pop(place, None)  # so that it is the last one
+        self.examples[place] = example
 
     def leaks(self) -> list[Leak]:
         """Return the leaks by split and kind, dev first, the strongest kind first."""
@@ -116,7 +131,11 @@ class SourceLeaks:
                         len(items),
                         len(items) / self.sealed.sizes[split],
                         len(items & self.same_label) if counts_labels else None,
-                        tuple(self.examples.get((split, kind), {}).values()),
+                        tuple(
+                            itertools.islice(
+                                (self.examples[place] for place in self.examples if place in items), EXAMPLES
+                            )
+                        ),
                     )
                 )
         return leaks
@@ -156,7 +175,13 @@ class Sealed:
             self._number(text_and_pair(example), item)
             second = self._number(example.pair, item)
             self._pairs.setdefault(first, {}).setdefault(second, []).append(item)
+        self._near = near
         self._references = References(((str(number), text) for text, number in self._numbers.items()), near=near)
+
+    def __reduce__(self) -> tuple[Callable[[Splits], Sealed], tuple[Splits]]:
+        """Have another process index the items again."""
+        splits = {split: [example for own, example in self.items if own == split] for split in SEALED}
+        return functools.partial(Sealed, near=self._near), (splits,)
 
     def match_documents(self, texts: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str, list[Match]]]:
         """Yield (id, text, matches) for every (id, text), in order; memory holds only texts that are read ahead."""

@@ -210,7 +210,8 @@ def retrieve_for(
     queries, facts = _queries(splits["train"], recipe)
     with workers(cluster) as pool:  # before the pass over the corpus, so that a wrong address is refused at once
         sealed = Sealed(splits, near=recipe.near)
-        left_out = leave_out(corpus, sealed, out / LEFT_OUT, passages=recipe.passages == "drop", watch=watch)
+        passages: dict[str, Any] = {"passages": recipe.passages == "drop", "shards": shards, "pool": pool}
+        left_out = leave_out(corpus, sealed, out / LEFT_OUT, **passages, watch=watch)
         mask = left_out.mask(copies=recipe.duplicates != "keep")
         index = _index(corpus, recipe, out, shards=shards, pool=pool, watch=watch)
         selection = _selected(corpus, index, queries, out, recipe, mask=mask, watch=watch)

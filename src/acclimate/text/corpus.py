@@ -52,30 +52,34 @@ class Corpus:
 
     path: Path
 
-    def documents(self) -> Iterator[Document]:
-        """Yield all documents in order. One record batch (about 1 MB) is in memory at a time.
+    def documents(self, first: int = 0, last: int | None = None) -> Iterator[Document]:
+        """Yield the documents in order. One record batch (about 1 MB) is in memory at a time.
+
+        first, last  numbers of the first document and of the one after the last; None: all
 
         The file is read, not memory-mapped: every text is copied into a Python string anyway, and mapped pages would
         count towards the memory of the process, up to the size of the file.
         """
-        self._check()
-        with pa.OSFile(str(self.path / _DOCUMENTS)) as file, pa.ipc.open_file(file) as batches:
-            for number in range(batches.num_record_batches):
-                columns = batches.get_batch(number).to_pydict()
-                yield from map(Document, columns["id"], columns["text"], columns["source"])
+        for batch in self._batches(first, last):
+            columns = batch.to_pydict()
+            yield from map(Document, columns["id"], columns["text"], columns["source"])
 
     def texts(self, first: int = 0, last: int | None = None) -> Iterator[pa.StringArray]:
         """Yield the documents' texts in order, as an Arrow column for each record batch, for loops over their UTF-8.
 
         first, last  numbers of the first document and of the one after the last; None: all
         """
+        for batch in self._batches(first, last):
+            yield batch.column("text")
+
+    def _batches(self, first: int, last: int | None) -> Iterator[pa.RecordBatch]:
         self._check()
         begins, last = self._begins, len(self) if last is None else last
         with pa.OSFile(str(self.path / _DOCUMENTS)) as file, pa.ipc.open_file(file) as batches:
             for number in range(batches.num_record_batches):
                 if begins[number] < last and first < begins[number + 1]:
                     within = slice(max(first - begins[number], 0), last - begins[number])
-                    yield batches.get_batch(number).column("text")[within]
+                    yield batches.get_batch(number)[within]
 
     def take(self, numbers: Iterable[int]) -> Iterator[Document]:
         """Yield the documents with these numbers, in the order of the numbers. Document 0 is the first of `documents`.

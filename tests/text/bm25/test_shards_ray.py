@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from acclimate.core.machines import RayPool, SerialPool, workers
-from acclimate.core.types import Document, Progress
+from acclimate.core.types import Document, Example, Progress
+from acclimate.data.corpus_scan import leave_out
+from acclimate.data.leaks import Sealed
 from acclimate.text.bm25.selection import select
 from acclimate.text.bm25.shards import build_shards, open_shards
 from acclimate.text.corpus import write_corpus
@@ -76,6 +78,15 @@ def test_shards_on_two_nodes_find_what_one_process_finds(work, corpus, queries, 
     chosen = [select(index, asked, tmp_path / f"chosen-{index.path.name}", k=9) for index in (far, near)]
     assert np.array_equal(chosen[0].documents, chosen[1].documents)
     assert open_shards(tmp_path / "far", pool=work).shards == open_shards(tmp_path / "far").shards == far.shards
+
+
+def test_two_nodes_leave_out_what_one_process_leaves_out(work, corpus, tmp_path):
+    texts = [document.text for document in corpus.documents()]
+    sealed = Sealed({"dev": [Example("a", texts[7], "x")], "test": [Example("b", f"{texts[391]} more", "x")]})
+    parts = {"far": {"shards": 5, "pool": work}, "near": {}}
+    far, near = (leave_out(corpus, sealed, tmp_path / name, passages=True, **part) for name, part in parts.items())
+    assert far.facts == near.facts
+    assert {7, 391} <= set(np.flatnonzero(far.mask(copies=False))) == set(np.flatnonzero(near.mask(copies=False)))
 
 
 def test_a_node_that_dies_does_not_lose_the_build(cluster, work, corpus, queries, tmp_path):
