@@ -59,11 +59,13 @@ class Victim:
     """A command that writes `out`.
 
     weight  how often it is tried: less often where it takes seconds
+    folder  a folder that must be there, in which it writes a file
     """
 
     name: str
     command: Command
     weight: float = 1.0
+    folder: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def emptied(self, place: Path) -> None:
@@ -71,7 +73,8 @@ class Victim:
         for path in place.iterdir():
             if path.name not in INPUTS:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
-        (place / "cache").mkdir(exist_ok=True)
+        for name in filter(None, ("cache", self.folder)):
+            (place / name).mkdir(exist_ok=True)
 
 
 VICTIMS = {
@@ -85,7 +88,7 @@ VICTIMS = {
         Victim("prepare", PREPARE, 0.5),
         Victim("fetch", FETCH, 0.5),
         Victim("ship", SHIP, 1.0),
-        Victim("embed", EMBED, 0.5),
+        Victim("embed", EMBED, 0.5, folder="out"),
         Victim("search", SEARCH, 0.5, environment=OFTEN),
         Victim("settled", SETTLED, 0.1, environment=OFTEN),
     )
@@ -137,6 +140,7 @@ def warmed(place: Path, names: Collection[str] = ()) -> Path:
     rest = [victim for victim in VICTIMS.values() if victim is not race and victim.name in (names or VICTIMS)]
     for victim in rest:
         assert not callable(victim.command)
+        victim.emptied(place)
         zygote.warm([victim.command], place)
         victim.emptied(place)
     return place
