@@ -22,7 +22,7 @@ MORE = 60  # test rows of `settled`, which refuses few
 DOCUMENTS = {"domain": 24, "general": 60}
 # hold seconds or the command line, or what is drawn of these; the torn sums of a run that was killed
 SECONDS = re.compile(
-    r"(^|/)(clock\.json|wall\.json|report\.html|study\.lock\.json|looks\.jsonl|output\.txt|plan\.jsonl|table\.(txt|csv)"
+    r"(^|/)(clock\.json|wall\.json|sessions\.json|report\.html|study\.lock\.json|looks\.jsonl|output\.txt|plan\.jsonl|table\.(txt|csv)"
     r"|choices-layers\.(html|txt|csv)|report\.txt|speeds/.*|README\.md|card\.json)$"
 )
 UNDER_WAY = re.compile(r"(^|/)(\.[^/]*\.(tmp|old|lock)|\.lock|\.holder|running/.*)$|\.part$|\.tmp(/|$)|\.[^/]+-\d+/")
@@ -32,12 +32,13 @@ FINETUNE = tuple(
     f"finetune.{each}"
     for each in ("preset=papers", "looks=1", "epochs=0.0", "plan.steps=40", "plan.batch=6", "plan.rate=1e-2")
 )
-RACING = ("--budget", "none", "--model", "model", "--max-tokens", "48", "--out", "out", "search.rates=[]", *FINETUNE)
+RACING = ("--budget", "none", "--model", "model", "--max-tokens", "48", "--out", "out", "search.rates=[]")
 ADAPTED = ("--corpus", "in/domain.txt", "seeds=2", 'contestants=["TAPT"]', "tapt.max_tokens=16", "tapt.plan.steps=3")
 ADAPTED = (*ADAPTED, "tapt.plan.batch=4", "tapt.epochs=0", "dapt.max_tokens=16")
 LABELLED = ("race", "in/train.jsonl", "--dev", "in/dev.jsonl", "--test")
-RACE = (*LABELLED, "in/test.jsonl", *RACING, *ADAPTED)
+RACE = (*LABELLED, "in/test.jsonl", *RACING, *ADAPTED, *FINETUNE)
 SETTLED = (*LABELLED, "in/more.jsonl", *RACING, "--checkpoint", "own=in/own", "--until", "settled", "contestants=[]")
+SETTLED = (*SETTLED, *FINETUNE)
 SEARCH = ("race", "in/collection", *RACING, *ADAPTED)
 STUDY = (
     *("study", "choices", "model", "vary=layers", "--out", "out", "max_tokens=16"),
