@@ -215,9 +215,8 @@ def test_it_writes_its_report(script, report_of, corpus, request, tmp_path):
 
 @pytest.mark.slow
 def test_choosing_writes_a_score_of_each_rule(report_of, toy_race, tmp_path):
-    [base] = (toy_race.run / "jobs").glob("pretrain-*")
     task = toy_race.run / "data"
-    options = [tmp_path / "runs", "--encoder", base / "checkpoint", "--tasks", f"toy={task}", "--seeds", "1"]
+    options = [tmp_path / "runs", "--encoder", toy_race.base, "--tasks", f"toy={task}", "--seeds", "1"]
     report = report_of("choosing.py", tmp_path / "choosing.md", *options)
     assert len(re.findall(r"\n\| [a-z, ']+ \| [0-9.]+ \| [0-9.]+ \|", report)) == 11
     scores = files.read_json(tmp_path / "runs" / "toy-0.json")
@@ -238,7 +237,6 @@ def test_asked_taken_races_under_each_load_and_goes_on(report_of, toy_race, tmp_
 @pytest.mark.slow
 def test_finetune_speed_writes_speeds_ratios_and_scores(report_of, toy_race, tmp_path):
     pytest.importorskip("accelerate", reason="transformers.Trainer needs the extra 'benchmarks'")
-    [base] = (toy_race.run / "jobs").glob("pretrain-*")
     (tmp_path / "blurb" / "ncbi_disease").mkdir(parents=True)
     generator = random.Random(0)
     for split in ("train", "devel", "test"):
@@ -247,7 +245,7 @@ def test_finetune_speed_writes_speeds_ratios_and_scores(report_of, toy_race, tmp
             tags = ["O"] * generator.randint(2, 9) + ["B-Disease", "I-Disease"]
             sentences.append("".join(f"word{generator.randint(0, 9)}\t{tag}\n" for tag in tags))
         (tmp_path / "blurb" / "ncbi_disease" / f"{split}.tsv").write_text("\n".join(sentences), encoding="utf-8")
-    options = ["--model", base / "checkpoint", "--data", tmp_path / "blurb", "--datasets", "NCBI-disease"]
+    options = ["--model", toy_race.base, "--data", tmp_path / "blurb", "--datasets", "NCBI-disease"]
     options += ["--max-tokens", "32", "--batch", "4", "--epochs", "1", "--rounds", "2", "--short", "3"]
     report = report_of("finetune_speed.py", tmp_path / "speed.md", *options, "--warm-up", "1", "--threads", "1")
     assert "12 rows of " in report

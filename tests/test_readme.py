@@ -19,7 +19,6 @@ import acclimate
 import toys
 from acclimate import cli
 from acclimate.core.settings import override
-from acclimate.methods import finetune
 from acclimate.models import loading
 from acclimate.races.recipe import RaceRecipe
 from search_files import write_toy
@@ -47,12 +46,7 @@ RACING = [setting for setting in toys.SETTINGS if not setting.startswith(("pretr
 RACING += ["finetune.looks=1", *(f"{stage}.plan.steps=6" for stage in ("tapt", "dapt", "finetune"))]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _all_learn():
-    """Little learns in so few steps."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(finetune, "nothing_learnt", lambda *looks, **measures: "")
-        yield
+pytestmark = pytest.mark.usefixtures("all_learn")
 
 
 @pytest.fixture(scope="module")
@@ -78,9 +72,8 @@ def place(tmp_path_factory, toy_race) -> Path:
         rows = ["\t".join((f"{split} {number}", *pair, str(number % 5))) for number, pair in enumerate(pairs)]
         written = "\n".join(["pair_id\tsent1\tsent2\tscore", *rows]) + "\n"
         (place / "blurb" / "biosses" / f"{split}.tsv").write_text(written)
-    [base] = (toy_race.run / "jobs").glob("pretrain-*")
-    shutil.copytree(base / "checkpoint", place / "path" / "or" / "hub-id")
-    shutil.copytree(base / "checkpoint", place / "small")  # in place of the embedded encoder, which is larger
+    shutil.copytree(toy_race.base, place / "path" / "or" / "hub-id")
+    shutil.copytree(toy_race.base, place / "small")  # in place of the embedded encoder, which is larger
     for name in ("LICENSE", "NOTICE"):
         shutil.copy(loading.FOLDER / name, place / "small")
     return place

@@ -8,7 +8,6 @@ import inspect
 import json
 import random
 import re
-from collections.abc import Iterator
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
@@ -24,7 +23,6 @@ from acclimate.cli import method, use
 from acclimate.cli import race as commands
 from acclimate.core import files, settings
 from acclimate.jobs.where import Where
-from acclimate.methods import finetune
 from acclimate.races.recipe import RaceRecipe
 from acclimate.shipping import hub
 from studies import recorded
@@ -33,18 +31,7 @@ BRIEF = ("finetune.plan.steps=8", "finetune.looks=1")
 QUICK = settings.override(RaceRecipe(), [*toys.SETTINGS, *BRIEF, 'contestants=["TAPT", "TF-IDF"]'])
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _all_learn() -> Iterator[None]:
-    """Little learns in so few steps."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(finetune, "nothing_learnt", lambda *looks, **measures: "")
-        yield
-
-
-@pytest.fixture(scope="module")
-def base(toy_race) -> str:
-    [job] = (toy_race.run / "jobs").glob("pretrain-*")
-    return str(job / "checkpoint")
+pytestmark = pytest.mark.usefixtures("all_learn")
 
 
 class Frame:
@@ -58,7 +45,7 @@ class Frame:
 
 
 @pytest.fixture(scope="module")
-def raced(base, tmp_path_factory) -> tuple[acclimate.Study, dict]:
+def raced(pretrained, tmp_path_factory) -> tuple[acclimate.Study, dict]:
     """A data frame and a list of texts, raced within a budget that is ample; and the arguments."""
     place = tmp_path_factory.mktemp("budgeted")
     generator = random.Random(3)
@@ -68,7 +55,7 @@ def raced(base, tmp_path_factory) -> tuple[acclimate.Study, dict]:
         "text": "abstract",
         "label": "topic",
         "corpus": (place / "in" / "domain.txt").read_text().splitlines(),
-        "model": base,
+        "model": pretrained,
         "max_tokens": 32,
         "budget": "20min",
         "recipe": QUICK,
@@ -169,8 +156,8 @@ def test_a_study_ships_its_model_and_pushes_it(raced, tmp_path, monkeypatch):
     assert (tmp_path / "again" / "README.md").exists()
 
 
-def test_progress_goes_to_standard_error_unless_it_is_not_wanted(toy_inputs, base, tmp_path, capsys):
-    stated = {"model": base, "max_tokens": 32, "recipe": QUICK, "dry_run": True, "out": tmp_path / "run"}
+def test_progress_goes_to_standard_error_unless_it_is_not_wanted(toy_inputs, pretrained, tmp_path, capsys):
+    stated = {"model": pretrained, "max_tokens": 32, "recipe": QUICK, "dry_run": True, "out": tmp_path / "run"}
     plan = acclimate.race(toy_inputs / "train.jsonl", **stated)
     shown = capsys.readouterr()
     assert ("speed of training" in shown.err, shown.out) == (True, "")
@@ -182,7 +169,7 @@ def test_progress_goes_to_standard_error_unless_it_is_not_wanted(toy_inputs, bas
     assert not (tmp_path / "run").exists()
 
 
-def test_the_example_of_the_page_on_data_goes_as_far_as_a_dry_run(raced, base, tmp_path, monkeypatch):
+def test_the_example_of_the_page_on_data_goes_as_far_as_a_dry_run(raced, pretrained, tmp_path, monkeypatch):
     page = (Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
     [example] = re.findall(r"^```python\n(.*?)^```", page, re.M | re.S)
     with open(tmp_path / "train.csv", "w", newline="") as file:
@@ -190,7 +177,7 @@ def test_the_example_of_the_page_on_data_goes_as_far_as_a_dry_run(raced, base, t
         writer.writeheader()
         writer.writerows(raced[1]["rows"])
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(acclimate, "race", partial(acclimate.race, dry_run=True, model=base), raising=False)
+    monkeypatch.setattr(acclimate, "race", partial(acclimate.race, dry_run=True, model=pretrained), raising=False)
     exec(example, given := {})
     assert "TAPT" in given["study"].text
 
@@ -233,9 +220,9 @@ def test_options_have_the_names_and_defaults_of_the_command_line(verb):
         ({"text": "words"}, r"no column 'words'.* Name the right one with text=\"NAME\"$"),
     ],
 )
-def test_an_error_names_keywords(stated, said, toy_inputs, base, tmp_path):
+def test_an_error_names_keywords(stated, said, toy_inputs, pretrained, tmp_path):
     with pytest.raises(ValueError, match=said):
-        acclimate.race(toy_inputs / "train.jsonl", model=base, out=tmp_path / "run", **stated)
+        acclimate.race(toy_inputs / "train.jsonl", model=pretrained, out=tmp_path / "run", **stated)
 
 
 def test_a_call_is_written_with_what_is_short():
@@ -345,23 +332,23 @@ def test_doctor_counts_a_benchmark_and_takes_the_spread_of_a_race(toy_race, toy_
         acclimate.doctor([{"text": f"w{n}", "label": "ab"[n % 2]} for n in range(40)], run=toy_race.run)
 
 
-def test_doctor_and_adapt_take_tables_and_texts(base, tmp_path):
+def test_doctor_and_adapt_take_tables_and_texts(pretrained, tmp_path):
     found = acclimate.doctor(
-        Frame([{"text": f"w{n} {t}", "label": t} for t in toys.TOPICS for n in range(12)]), model=base
+        Frame([{"text": f"w{n} {t}", "label": t} for t in toys.TOPICS for n in range(12)]), model=pretrained
     )
     assert "table" in found.as_text()
     texts = [toys.text("soil", 20, random.Random(seed)) for seed in range(30)]
     settings_of_it = {"epochs": 0, "plan": {"steps": 2, "batch": 2}, "max_tokens": 32}
-    made = acclimate.adapt("mlm", model=base, corpus=texts, out=tmp_path / "run", **settings_of_it)
+    made = acclimate.adapt("mlm", model=pretrained, corpus=texts, out=tmp_path / "run", **settings_of_it)
     assert (made.path / "model.safetensors").exists()
     with pytest.raises(TypeError, match=r"adapt\(\) has no option and no setting 'epoch'; did you mean 'epochs'"):
         acclimate.adapt("mlm", epoch=3)
 
 
-def test_a_budget_too_small_for_any_fine_tuning_has_an_answer(toy_inputs, base, tmp_path):
+def test_a_budget_too_small_for_any_fine_tuning_has_an_answer(toy_inputs, pretrained, tmp_path):
     study = acclimate.race(
         toy_inputs / "train.jsonl",
-        model=base,
+        model=pretrained,
         max_tokens=32,
         budget="1MFLOP",
         recipe=replace(QUICK, contestants=("TAPT", "TF-IDF")),
@@ -389,7 +376,7 @@ def test_settings_of_what_would_not_follow_are_refused(tmp_path):
         acclimate.race("arxiv", recipe=recipe, out=tmp_path)
 
 
-def test_a_run_of_another_format_is_left_alone(tmp_path, toy_inputs, base):
+def test_a_run_of_another_format_is_left_alone(tmp_path, toy_inputs, pretrained):
     files.write_json(tmp_path / "study.json", {"format": 99, "acclimate": "9.9"})
     with pytest.raises(ValueError, match=r"was written by acclimate 9\.9 in format 99"):
-        acclimate.race(toy_inputs / "train.jsonl", model=base, recipe=QUICK, out=tmp_path)
+        acclimate.race(toy_inputs / "train.jsonl", model=pretrained, recipe=QUICK, out=tmp_path)

@@ -28,9 +28,8 @@ SHORT |= {"finetune__looks": 1, "search__rates": []}
 
 @pytest.fixture(scope="module")
 def checkpoint(toy_race: Any, toy_inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
-    [job] = (toy_race.run / "jobs").glob("pretrain-*")
     return acclimate.adapt(
-        "mlm", model=job / "checkpoint", corpus=toy_inputs / "domain.txt", out=tmp_path_factory.mktemp("adapted"),
+        "mlm", model=toy_race.base, corpus=toy_inputs / "domain.txt", out=tmp_path_factory.mktemp("adapted"),
         epochs=0, max_tokens=32, plan__steps=2, plan__batch=4, progress=False,
     )  # fmt: skip
 

@@ -194,8 +194,7 @@ CASES = [
 @pytest.fixture
 def place(toy_race, tmp_path, monkeypatch) -> Path:
     toys.write_inputs(tmp_path)
-    [base] = (toy_race.run / "jobs").glob("pretrain-*")
-    shutil.copytree(base / "checkpoint", tmp_path / "base")
+    shutil.copytree(toy_race.base, tmp_path / "base")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -19,13 +19,6 @@ METRICS = {"sequence": "macro_f1", "multilabel": "micro_f1", "score": "pearson",
 TAGS = ("O", "I-heart", "B-heart", "B-orbit")
 
 
-@pytest.fixture(scope="session")
-def pretrained(toy_race) -> Path:
-    """The checkpoint that the toy race pretrained."""
-    [job] = (toy_race.run / "jobs").glob("pretrain-*")
-    return job / "checkpoint"
-
-
 def labelled_text(kind: Kind, generator: random.Random) -> tuple[Any, ...]:
     """A text and its label: one topic; the topics that it has words of, at most two; 50, and 5 a word of heart. Of a
     question also what else the example has.

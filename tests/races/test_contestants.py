@@ -27,8 +27,7 @@ def recipe(toy_race):
 def raced(toy_race, tmp_path_factory):
     """(recipe, materials, run) of a race with both, from the encoder that the toy race pretrained."""
     run = tmp_path_factory.mktemp("raced")
-    [base] = (toy_race.run / "jobs").glob("pretrain-*")
-    materials = replace(toy_race.materials, general=None, model=str(base / "checkpoint"))
+    materials = replace(toy_race.materials, general=None, model=str(toy_race.base))
     tuning = replace(toy_race.recipe.finetune, looks=1, plan=replace(toy_race.recipe.finetune.plan, steps=4))
     recipe = replace(toy_race.recipe, contestants=("TAPTER", "DAPT+TAPTER"), finetune=tuning)
     run_race(recipe, materials, run, command="acclimate race")
@@ -47,9 +46,8 @@ def test_losses_on_domain_and_general_text_are_the_same_work_on_two_corpora(reci
 
 
 def test_of_tlm_a_loss_is_measured_only_where_it_keeps_the_models_vocabulary(toy_race):
-    [base] = (toy_race.run / "jobs").glob("pretrain-*")
     recipe = replace(toy_race.recipe, contestants=("TLM",))
-    materials = replace(toy_race.materials, model=str(base / "checkpoint"))
+    materials = replace(toy_race.materials, model=str(toy_race.base))
     assert set(enter(recipe, materials).general_losses) == {"untouched"}
     onward = replace(recipe, tlm=replace(recipe.tlm, model=materials.model))
     assert set(enter(onward, materials).general_losses) == {"untouched", "TLM"}
@@ -67,11 +65,10 @@ def test_two_contestants_share_the_vectors(recipe, toy_race):
 
 def test_vectors_are_of_the_domain_or_of_general_text_or_of_the_task_alone(recipe, toy_race):
     single, materials = replace(recipe, contestants=("TAPTER",)), toy_race.materials
-    [base] = (toy_race.run / "jobs").glob("pretrain-*")
     for stated, raw in (
         (materials, materials.domain.hash),
         (replace(materials, domain=None), materials.general.hash),
-        (replace(materials, domain=None, general=None, model=str(base / "checkpoint")), None),
+        (replace(materials, domain=None, general=None, model=str(toy_race.base)), None),
     ):
         vectors = enter(single, stated).models["TAPTER"].needs["vectors"]
         assert vectors.contents.get("raw") == raw

@@ -41,8 +41,7 @@ def test_fine_tuning_seed_k_starts_from_adaptation_k_mod_adapt_seeds(once, toy_r
 
 def test_a_race_of_several_adaptations_counts_them(once, toy_race, tmp_path, monkeypatch):
     monkeypatch.setattr(finetune, "nothing_learnt", lambda *looks, **measures: "")  # which little does in so few steps
-    [base] = (toy_race.run / "jobs").glob("pretrain-*")
-    materials = replace(toy_race.materials, general=None, general_heldout=None, model=str(base / "checkpoint"))
+    materials = replace(toy_race.materials, general=None, general_heldout=None, model=str(toy_race.base))
     brief = replace(once.finetune, looks=1, plan=replace(once.finetune.plan, steps=8))
     recipe = replace(once, contestants=("TAPT",), adapt_seeds=2, finetune=brief)
     run_race(recipe, materials, tmp_path / "run", command="acclimate race")

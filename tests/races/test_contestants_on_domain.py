@@ -24,8 +24,7 @@ NINE = tuple(name for name in ON_DOMAIN if name != "DAPT")
 
 @pytest.fixture
 def materials(toy_race):
-    [base] = (toy_race.run / "jobs").glob("pretrain-*")
-    return replace(toy_race.materials, model=str(base / "checkpoint"))
+    return replace(toy_race.materials, model=str(toy_race.base))
 
 
 def test_each_is_a_job_of_its_method_with_the_races_settings(toy_race, materials):

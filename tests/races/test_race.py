@@ -205,8 +205,7 @@ def test_tapt_after_dapt_starts_from_dapts_checkpoint_and_shares_it(toy_race):
 
 
 def test_a_race_from_a_given_model_pretrains_nothing_and_costs_both_links_of_a_chain(toy_race, tmp_path):
-    [base] = (toy_race.run / "jobs").glob("pretrain-*")
-    materials = replace(toy_race.materials, general=None, model=str(base / "checkpoint"))
+    materials = replace(toy_race.materials, general=None, model=str(toy_race.base))
     tuning = replace(toy_race.recipe.finetune, looks=1, plan=replace(toy_race.recipe.finetune.plan, steps=4))
     recipe = replace(toy_race.recipe, contestants=("DAPT+TAPT", "random weights"), finetune=tuning)
     assert enter(recipe, materials).base is None

@@ -87,8 +87,7 @@ def folded(toy_race, tmp_path_factory) -> Iterator[Folded]:
     place, generator = tmp_path_factory.mktemp("folds"), random.Random(7)
     rows = [{"text": toys.text(topic, 14, generator), "label": topic} for topic in [*toys.TOPICS] * (ROWS // 3)]
     (place / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    [pretrained] = (toy_race.run / "jobs").glob("pretrain-*")
-    given = {"model": str(pretrained / "checkpoint"), "max_tokens": 32, "recipe": RECIPE, "out": place / "run"}
+    given = {"model": str(toy_race.base), "max_tokens": 32, "recipe": RECIPE, "out": place / "run"}
 
     def killed(progress: Progress) -> None:
         if progress.stage.startswith("repeat 2, fold 1"):

@@ -53,9 +53,8 @@ def row(kind: str, number: int) -> dict[str, Any]:
     ["pair", "score", "tokens", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("sequence", "multilabel"))],
 )
 def test_it_is_used_and_shipped_and_predicts_as_it_was_scored(kind: str, toy_race: Any, tmp_path: Path) -> None:
-    [base] = (toy_race.run / "jobs").glob("pretrain-*")
     run = tmp_path / "run"
-    asked: dict[str, Any] = {"model": base / "checkpoint", "contestants": ["frozen"], "max_tokens": 32, "out": run}
+    asked: dict[str, Any] = {"model": toy_race.base, "contestants": ["frozen"], "max_tokens": 32, "out": run}
     columns = {"text": "text", "label": "label"} | ({"pair": "pair"} if kind == "pair" else {})
     kinds = {} if kind in ("sequence", "pair") else {"kind": kind}
     rows = [row(kind, number) for number in range(160)]
@@ -85,9 +84,8 @@ def test_it_is_used_and_shipped_and_predicts_as_it_was_scored(kind: str, toy_rac
 def test_with_terms_it_is_used_and_shipped_and_predicts_as_it_was_scored(
     kind: str, toy_race: Any, tmp_path: Path
 ) -> None:
-    [base] = (toy_race.run / "jobs").glob("pretrain-*")
     run = tmp_path / "run"
-    asked: dict[str, Any] = {"model": base / "checkpoint", "contestants": [COMBINED], "max_tokens": 32, "out": run}
+    asked: dict[str, Any] = {"model": toy_race.base, "contestants": [COMBINED], "max_tokens": 32, "out": run}
     columns = {"text": "text", "label": "label"} | ({"pair": "pair"} if kind == "pair" else {})
     kinds = {} if kind in ("sequence", "pair") else {"kind": kind}
     rows = [row(kind, number) for number in range(160)]
@@ -126,17 +124,16 @@ def test_with_terms_it_is_used_and_shipped_and_predicts_as_it_was_scored(
 
 
 def test_a_damaged_or_incomplete_model_is_refused_by_the_name_of_its_file(toy_race: Any, tmp_path: Path) -> None:
-    [base] = (toy_race.run / "jobs").glob("pretrain-*")
     task = open_prepared(toy_race.run / "data")
-    layer = probe(str(base / "checkpoint"), task).layer
-    fitted = terms_and_states.fit(TfidfRecipe(), task, str(base / "checkpoint"), layer).model
+    layer = probe(str(toy_race.base), task).layer
+    fitted = terms_and_states.fit(TfidfRecipe(), task, str(toy_race.base), layer).model
     assert fitted.states_CD.shape == (len(task.labels), layer.weight_CD.shape[1])
 
     def written(name: str, **changes: Any) -> Path:
         directory = tmp_path / name
         directory.mkdir()
         terms_and_states.write(replace(fitted, **changes), directory)
-        terms_and_states.write_encoder(str(base / "checkpoint"), directory)
+        terms_and_states.write_encoder(str(toy_race.base), directory)
         return directory
 
     sound = written("sound")
@@ -188,11 +185,10 @@ def test_in_a_shortened_race_it_is_the_model_that_the_race_pretrains(toy_race: A
 def test_with_a_budget_it_is_fitted_before_the_first_round_and_compared_with_the_untouched_model(
     toy_race: Any, tmp_path: Path
 ) -> None:
-    [base] = (toy_race.run / "jobs").glob("pretrain-*")
     given = {split: toy_race.inputs / f"{split}.jsonl" for split in ("dev", "test")}
     heard: list[str] = []
     study = acclimate.race(
-        toy_race.inputs / "train.jsonl", **given, model=base / "checkpoint", contestants=["frozen", COMBINED, "TF-IDF"],
+        toy_race.inputs / "train.jsonl", **given, model=toy_race.base, contestants=["frozen", COMBINED, "TF-IDF"],
         recipe=toy_race.recipe, max_tokens=32, out=tmp_path / "run", budget="20min", progress=False,
         watch=lambda progress: heard.append(progress.stage),
     )  # fmt: skip

@@ -39,17 +39,11 @@ NAMES = ("untouched", "TAPT", "random weights")
 
 
 @pytest.fixture(scope="module")
-def base(toy_race) -> str:
-    [pretrained] = (toy_race.run / "jobs").glob("pretrain-*")
-    return str(pretrained / "checkpoint")
-
-
-@pytest.fixture(scope="module")
-def asked(toy_race, base) -> dict[str, Any]:
+def asked(toy_race, pretrained) -> dict[str, Any]:
     """What `race` is given."""
     files = {split: toy_race.inputs / f"{split}.jsonl" for split in ("dev", "test")}
     names = [*NAMES[1:], "TF-IDF"]
-    return {**files, "model": base, "contestants": names, "recipe": toy_race.recipe, "max_tokens": 32}
+    return {**files, "model": str(pretrained), "contestants": names, "recipe": toy_race.recipe, "max_tokens": 32}
 
 
 @pytest.fixture(scope="module")
@@ -97,8 +91,8 @@ def test_the_same_again_does_nothing_and_the_whole_race_goes_on_from_there(probe
     assert all(label.startswith(("fine-tune ", "test ")) and "probe" not in label for label in labels)
 
 
-def test_a_dry_run_of_probes_alone_fine_tunes_nothing(toy_race, base, tmp_path):
-    materials = replace(toy_race.materials, general=None, general_heldout=None, model=base)
+def test_a_dry_run_of_probes_alone_fine_tunes_nothing(toy_race, pretrained, tmp_path):
+    materials = replace(toy_race.materials, general=None, general_heldout=None, model=str(pretrained))
     found = dry_run(race.design(toy_race.recipe, materials, probe_only=True), tmp_path)
     assert sum(line.fine_tunings for line in found.lines) == 0
     assert found.seconds > 0

@@ -273,26 +273,6 @@ def test_the_task_can_be_prepared_and_sent_to_another_process(tmp_path: Path, la
     assert prepared.labels == found.labels
 
 
-def test_every_row_of_a_file_of_anything_is_accounted_for(tmp_path: Path) -> None:
-    values = ["", "a", "b", "A", "1", "nan", "x\0", "é", "a,b", "c;d", "\ufffd"]
-    read = 0
-    for seed in range(200):
-        rng = random.Random(seed)
-        rows = [f"{text(number)},{rng.choice('ab')}" for number in range(rng.choice([25, 40]))]
-        rows += [f"{rng.choice(values)},{rng.choice(values)}" for _ in range(rng.randrange(30))]
-        rng.shuffle(rows)
-        (tmp_path / "a.csv").write_text("text,label\n" + "\n".join(rows) + "\n")
-        try:
-            found = read_files(LabelledFiles(tmp_path / "a.csv", fold_labels=True, seed=seed))
-        except ValueError:  # a class with one example, more than half of the rows useless, ...
-            continue
-        read += 1
-        (file,) = found.files
-        assert file.rows == len(rows) == file.accepted + len(file.rejected)
-        assert sum(map(len, found.splits.values())) == file.accepted
-    assert read > 20
-
-
 QA = Path(__file__).parents[3] / "shared" / "data" / "qa"
 
 
@@ -476,13 +456,6 @@ def test_a_file_that_is_none_is_told_with_the_way_out(name, tmp_path):
     ] == []
 
 
-def test_what_is_no_json_is_told(tmp_path):
-    path = tmp_path / "questions.json"
-    path.write_text('{"data": [')
-    with pytest.raises(ValueError, match=r"questions\.json: is not valid JSON \(Expecting"):
-        read_files(LabelledFiles(path))
-
-
 @pytest.mark.parametrize(
     "option", [{"text": "body"}, {"label": "topic"}, {"group": "title"}, {"separator": ";"}, {"fold_labels": True}]
 )
@@ -499,13 +472,6 @@ def test_other_endings_say_where_questions_are_read_from(tmp_path):
         ValueError, match=r"Supported are \.csv.*--kind tokens reads.*--kind span, or no kind, reads questions"
     ):
         read_files(LabelledFiles(path, kind="sequence"))
-
-
-@pytest.mark.skipif(not QA.exists(), reason="the published files are not here")
-def test_published_questions_are_read_whole():
-    found = read_files(LabelledFiles(QA / "squadshifts" / "new_wiki_v1.0.json.gz"))
-    assert sum(map(len, found.splits.values())) == 7_938
-    assert not contexts(found, "train") & contexts(found, "test")
 
 
 def test_what_can_be_mended_is_mended_on_request_and_counted(tmp_path):

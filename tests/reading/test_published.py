@@ -18,7 +18,6 @@ from acclimate.models.loading import load_tokenizer
 from acclimate.races.contestants import enter
 from acclimate.races.recipe import RaceRecipe
 from acclimate.reading.datasets.catalogue import Dataset, split_form
-from acclimate.reading.datasets.questions import BIOASQ
 from acclimate.reading.formats.delimited import jsonl_examples
 from acclimate.reading.labelled import LabelledFiles
 from acclimate.reading.published import CATALOGUES, published
@@ -168,11 +167,3 @@ def test_in_a_race_on_questions_nobody_runs_who_has_no_answers(tmp_path):
     with pytest.raises(ValueError, match="the head of the start model, which TAPT lacks"):
         enter(kept, materials)
     assert enter(replace(kept, contestants=()), materials).models == {"untouched": None}
-
-
-@pytest.mark.skipif(not QA.exists(), reason="the published files are not here")
-def test_bioasq_is_a_task_of_its_own():
-    found = published("bioasq 5b factoid", QA)
-    assert (found.kind, found.metric.name, found.labels) == ("span", "mrr", ())
-    assert {split: len(rows) for split, rows in found.splits.items()} == {"train": 3_962, "dev": 66, "test": 150}
-    assert BIOASQ.forms[1].note in found.notes

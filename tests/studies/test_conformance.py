@@ -9,7 +9,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,6 @@ from acclimate import cli
 from acclimate.core import files, settings
 from acclimate.data.gather import Inputs
 from acclimate.jobs.job import with_needs
-from acclimate.methods import finetune
 from acclimate.races import work
 from acclimate.races.design import Design
 from acclimate.races.outcome import read_outcome
@@ -130,12 +129,7 @@ def results(out: Path) -> dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in out.rglob("result.json")}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _all_learn() -> Iterator[None]:
-    """In a few steps nothing learns, and nothing would be compared."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(finetune, "nothing_learnt", lambda *looks, **measures: "")
-        yield
+pytestmark = pytest.mark.usefixtures("all_learn")
 
 
 @pytest.fixture(scope="module", params=STUDIES)
