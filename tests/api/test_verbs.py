@@ -8,7 +8,7 @@ import inspect
 import json
 import random
 import re
-from dataclasses import fields, replace
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 
@@ -343,20 +343,6 @@ def test_doctor_and_adapt_take_tables_and_texts(pretrained, tmp_path):
     assert (made.path / "model.safetensors").exists()
     with pytest.raises(TypeError, match=r"adapt\(\) has no option and no setting 'epoch'; did you mean 'epochs'"):
         acclimate.adapt("mlm", epoch=3)
-
-
-def test_a_budget_too_small_for_any_fine_tuning_has_an_answer(toy_inputs, pretrained, tmp_path):
-    study = acclimate.race(
-        toy_inputs / "train.jsonl",
-        model=pretrained,
-        max_tokens=32,
-        budget="1MFLOP",
-        recipe=replace(QUICK, contestants=("TAPT", "TF-IDF")),
-        out=tmp_path / "run",
-    )
-    assert (study.rounds, study.use) == (0, "TF-IDF")
-    assert "First impression before the first round was complete. TF-IDF" in study.verdict
-    assert not [*(tmp_path / "run" / "jobs").glob("fine-tune*")]
 
 
 def test_options_that_the_embedded_dataset_would_ignore_are_refused(tmp_path):

@@ -154,23 +154,6 @@ def test_a_model_that_cannot_be_used_is_an_error_and_lengths_are_words(tmp_path,
     assert examined.lengths.unit == "words"
 
 
-def test_several_labels_a_row():
-    train = examples("train", 60, (("acid",), ("acid", "base"), ()))
-    given = labelled(train, examples("dev", 20, (("acid",),)), examples("test", 40, (("base",),)), kind="multilabel")
-    examined = examine(given)
-    assert examined.label_counts["train"] == {"acid": 40, "base": 20}
-    assert any("'acid' (0) has fewer than 5 test examples" in what for what in whats(examined, "note"))
-
-
-def test_numbers_to_predict_have_quantiles_and_no_labels():
-    numbers = [number / 4 for number in range(17)]
-    parts = [examples(split, 60, numbers) for split in ("train", "dev", "test")]
-    examined = examine(labelled(*parts, kind="score", metric="pearson"))
-    assert examined.label_counts == {}
-    assert (examined.quantiles["train"][0], examined.quantiles["train"][4]) == (0.0, 4.0)
-    assert "Numbers to predict" in examined.as_text(details=True)
-
-
 def test_copies_with_other_labels_are_a_warning():
     train = examples("train", 60)
     given = labelled([*train, replace(train[0], id="copy", label="base")], examples("dev", 20), examples("test", 40))

@@ -12,15 +12,12 @@ import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from acclimate.core import files
-from acclimate.data.materials import Materials
 from acclimate.jobs import job as jobs_module
 from acclimate.jobs.job import missing, read_result
 from acclimate.races import work
 from acclimate.races.contestants import enter
-from acclimate.races.outcome import outcomes_in
 from acclimate.races.planning.dry_run import foreseen_jobs
 from acclimate.races.race import run_race
-from acclimate.races.recipe import RaceRecipe
 from acclimate.races.report import report_of, write_race_pages
 from acclimate.shipping.predict import predict
 from acclimate.training.checkpoint import read_log
@@ -244,26 +241,6 @@ def test_a_contestant_that_fails_is_named_and_the_others_go_on(toy_race, tmp_pat
     assert "TAPT failed and has no score" in report.verdict
     assert "TAPT failed: TAPT: no memory." in " ".join((run / "table.txt").read_text().split())
     assert (run / "use" / "race.json").exists()
-
-
-def test_a_race_that_lacks_text_says_which(toy_race):
-    materials = replace(toy_race.materials, domain=None, heldout=None)
-    with pytest.raises(ValueError, match=r"DAPT needs raw text of the domain\. Add --corpus, or remove DAPT"):
-        enter(toy_race.recipe, materials)
-    with pytest.raises(ValueError, match="pretrained on general text, but there is none"):
-        Materials(toy_race.materials.task, toy_race.materials.task_text)
-
-
-def test_recipes_that_cannot_answer_are_refused():
-    with pytest.raises(ValueError, match="seeds = 0"):
-        RaceRecipe(seeds=0)
-    with pytest.raises(ValueError, match="each contestant once"):
-        RaceRecipe(contestants=("TAPT", "TAPT"))
-
-
-def test_where_no_race_ended_reading_says_so(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"has no outcome yet: nothing there is finished"):
-        outcomes_in(tmp_path)
 
 
 def _results(run: Path, beginning: str) -> dict[str, dict]:

@@ -18,7 +18,7 @@ import acclimate
 import toys
 from acclimate.core import files as records
 from acclimate.core.types import Checkpoint
-from acclimate.data.checkpoints import parse_checkpoints, resolve_checkpoints, same_tokenizer
+from acclimate.data.checkpoints import parse_checkpoints, resolve_checkpoints
 from acclimate.models.loading import identity
 from acclimate.races.contestants import enter, probed
 from acclimate.races.contestants import tested_probe as look_at_test
@@ -381,11 +381,6 @@ def test_a_checkpoint_that_reads_too_little_is_refused(toy_race: Any, theirs: Pa
     materials = replace(toy_race.materials, task=task, checkpoints={"theirs": str(theirs)})
     with pytest.raises(ValueError, match=r"checkpoint 'theirs' reads at most 40 tokens, but .* Set --max-tokens 40"):
         enter(replace(toy_race.recipe, contestants=()), materials)
-
-
-def test_tokenizers_are_the_same_if_they_cut_alike(pretrained: Path, ours: Path, theirs: Path) -> None:
-    assert same_tokenizer(str(pretrained), str(ours))
-    assert not same_tokenizer(str(pretrained), str(theirs))
 
 
 def test_a_checkpoint_that_wins_is_handed_over_and_shipped(

@@ -291,18 +291,10 @@ def test_models_can_be_probed_by_folds_alone(folded, tmp_path):
     assert not (out / "encoder").exists()
 
 
-@pytest.mark.parametrize(
-    ("stated", "more", "message"),
-    [
-        (["folds=1"], {}, "folds = 1: one fold leaves no rows for training"),
-        (["folds=49"], {}, "49 folds of 48 labelled rows"),
-        ([], {"budget": "20min"}, "folds with budget"),
-    ],
-)
-def test_what_cannot_be_is_refused_before_any_training(folded, tmp_path, stated, more, message):
-    given = {**folded.given, "out": tmp_path / "run", **more}
-    with pytest.raises(ValueError, match=message):
-        toys.raced(**given | {"recipe": settings.override(RECIPE, stated)})
+def test_one_fold_is_refused_before_any_training(folded, tmp_path):
+    given = {**folded.given, "out": tmp_path / "run", "recipe": settings.override(RECIPE, ["folds=1"])}
+    with pytest.raises(ValueError, match="folds = 1: one fold leaves no rows for training"):
+        toys.raced(**given)
     assert not (tmp_path / "run" / DIRECTORY).exists()
 
 

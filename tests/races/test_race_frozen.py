@@ -50,7 +50,7 @@ def row(kind: str, number: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     "kind",
-    ["pair", "score", "tokens", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("sequence", "multilabel"))],
+    ["pair", "tokens", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("sequence", "multilabel", "score"))],
 )
 def test_it_is_used_and_shipped_and_predicts_as_it_was_scored(kind: str, toy_race: Any, tmp_path: Path) -> None:
     run = tmp_path / "run"
@@ -79,7 +79,7 @@ def test_it_is_used_and_shipped_and_predicts_as_it_was_scored(kind: str, toy_rac
 
 
 @pytest.mark.parametrize(
-    "kind", ["sequence", "multilabel", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("pair", "score"))]
+    "kind", ["sequence", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("multilabel", "pair", "score"))]
 )
 def test_with_terms_it_is_used_and_shipped_and_predicts_as_it_was_scored(
     kind: str, toy_race: Any, tmp_path: Path

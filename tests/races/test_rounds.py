@@ -186,6 +186,7 @@ def test_a_budget_of_a_second_is_accepted_and_says_what_it_would_take(toy_race: 
     outcome = race_in(tmp_path / "run", toy_race, budget=parse_budget("1kFLOP"), watch=watch)
     assert "TF-IDF" in {result.row for result in outcome.results}
     assert any("is too small for fine-tuning" in note for note in told)
+    assert not [*(tmp_path / "run" / "jobs").glob("fine-tune*")]
 
 
 def test_raw_text_that_takes_too_long_to_read_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import io
 import tarfile
 from pathlib import Path
 
@@ -122,13 +121,7 @@ def test_an_archive_is_read_as_its_folder_is(tmp_path: Path) -> None:
     assert len(read) == 2
 
 
-def test_what_holds_no_documents_and_names_that_lead_out_are_refused(tmp_path: Path) -> None:
+def test_what_holds_no_documents_is_refused(tmp_path: Path) -> None:
     (tmp_path / "readme.md").write_text("x")
     with pytest.raises(ValueError, match=r"contains no \.txt and no \.ann"):
         list(brat_documents(tmp_path))
-    with tarfile.open(tmp_path / "x.tar", "w") as archive:
-        info = tarfile.TarInfo("../a.txt")
-        info.size = 1
-        archive.addfile(info, io.BytesIO(b"1"))
-    with pytest.raises(ValueError, match="has a path outside the archive"):
-        list(brat_documents(tmp_path / "x.tar"))
