@@ -234,7 +234,6 @@ OUTSIDE = "<!DOCTYPE set [<!ENTITY file SYSTEM 'file:///etc/passwd'>]>"
 
 FILES = [  # what is wrong with the file itself
     Case("a missing file", {"trian.csv": rows()}, labelled(), "train.csv | no such file | nearest | trian.csv"),
-    Case("a missing folder", {}, labelled("here/train.csv"), "here/train.csv | no such file | nor a folder | Check"),
     Case(
         "a folder instead of a file", {"train.csv/a.csv": rows()}, labelled(), "train.csv | is a folder | such as a.csv"
     ),
@@ -249,15 +248,12 @@ FILES = [  # what is wrong with the file itself
     ),
     csv("an empty file", "", "@ | is empty (0 bytes) | Write it again"),
     table("an empty .gz", "a.csv.gz", gzip.compress(b""), "@ | is empty | no header | Write it again"),
-    csv("a header only", "text,label\n", "@ | has no rows | another file"),
     lines("blank lines only", "\n\n", "@ | has no rows | another"),
     table("an unknown ending", "train.xlsx", "some words\n", "@ | .csv, .tsv and .jsonl | convert"),
     table("no ending", "train", "some words\n", "@ | ending | .csv, .tsv and .jsonl | convert"),
     table("a packed Parquet", "a.parquet.gz", gzip.compress(b"x"), "@ | not a Parquet file | packed with gzip"),
     csv("UTF-16 with its mark", rows().encode("utf-16"), "@ | UTF-16LE | iconv -f"),
-    csv("UTF-16 without", rows().encode("utf-16-be"), "@ | UTF-16BE | iconv -f"),
     csv("UTF-32 with its mark", rows().encode("utf-32"), "@ | UTF-32LE | iconv -f"),
-    csv("UTF-32 without", rows().encode("utf-32-be"), "@ | UTF-32BE | iconv -f"),
     table("UTF-16 in a .gz", "a.csv.gz", gzip.compress(rows().encode("utf-16")), "@ | UTF-16LE | iconv -f"),
     csv("Latin-1", rows(("café", "yes")).encode("latin-1"), "@:42 | byte 4 | 0xe9 | not UTF-8 | iconv -f"),
     csv("a 1 GB line", "text,label\n" + "a" * (3 << 20), "@:2 | 1,048,576 bytes | line end"),
@@ -278,23 +274,8 @@ FILES = [  # what is wrong with the file itself
         zstandard.compress(rows().encode())[:-9],
         "@ | damaged or truncated zstd | Fetch it again",
     ),
-    table(
-        "damage in a .gz",
-        "a.csv.gz",
-        gzip.compress(rows().encode())[:100] + bytes(200),
-        "@ | damaged or truncated gzip | Fetch it again",
-    ),
     table("no gzip in a .gz", "a.csv.gz", bytes(9) + rows().encode(), "@ | not packed with gzip | not text | Rename"),
-    table(
-        "no zstd in a .zst",
-        "a.csv.zst",
-        gzip.compress(b"a"),
-        "@:1 | no column 'text' | Name the right one",
-    ),
     table("a bomb in a .gz", "a.csv.gz", gzip.compress(HEAVY), "@ | times its size | bomb | unpack it yourself"),
-    table(
-        "a bomb in a .zst", "a.jsonl.zst", zstandard.compress(HEAVY), "@ | times its size | bomb | unpack it yourself"
-    ),
     table(
         "one text in each row of Parquet",
         "a.parquet",
@@ -359,7 +340,6 @@ TABLES = [  # what is wrong with its columns and quotes
         "@:1 | each column once | ['text', 'text']",
     ),
     csv("a wrong pair column", rows(), "@:1 | no column 'second' | its columns are ['text', 'label']", pair="second"),
-    csv("a wrong group column", rows(), "@:1 | no column 'doc' | its columns are ['text', 'label']", group="doc"),
     lines("a wrong column in JSON", jsonl(), "@ | 'lable' | nearest is 'label'", label="lable"),
     table(
         "a wrong column in Parquet",
@@ -407,20 +387,17 @@ TABLES = [  # what is wrong with its columns and quotes
 
 ROWS = [  # what is wrong with single rows: they are rejected, the others stay
     csv("an empty text", rows(("", "yes")), "@:42 | 'text' | is empty | remove the row"),
-    csv("a text of spaces", rows(("  ", "yes")), "@:42 | 'text' | '  ' | fill it in"),
     csv("an empty label", rows(("a", "")), "@:42 | 'label' | is empty | remove the row"),
     lines("a missing text", jsonl({"label": "yes"}), "@:41 | no column 'text' | the row has ["),
     lines("a null label", jsonl({"text": "a", "label": None}), "@:41 | 'label' | None"),
     csv("NUL in a text", rows(("a\0b", "yes")), r"@:42 | 'text' | NUL | a\x00b"),
     csv("an escape code in a text", rows(("\x1b]0;a\x07", "yes")), r"@:42 | control character | \x1b"),
-    csv("DEL in a text", rows(("a\x7f", "yes")), r"@:42 | control character | \x7f"),
     csv("an escape code in a label", rows(("a", "\x1b[31myes")), r"@:42 | 'label' | \x1b[31myes"),
     lines("NUL in JSON", jsonl({"text": "a\0", "label": "no"}), r"@:41 | NUL | \x00"),
     csv("replacement characters only", rows(("\ufffd\ufffd", "yes")), "@:42 | U+FFFD | remove the row"),
     lines(
         "half a surrogate pair", jsonl({"text": "a\ud800", "label": "no"}), r"@:41 | surrogate | \ud800 | correct it"
     ),
-    lines("half a surrogate in a label", jsonl({"text": "a", "label": "\ud800"}), r"@:41 | 'label' | \ud800"),
     csv("too few fields", rows().rstrip() + "\nalone\n", "@:42 | 1 fields | header has 2 | quote"),
     csv("too many fields", rows(("one, two", "yes")), "@:42 | 3 fields | header has 2 | quote"),
     lines("a line that is no JSON", jsonl('{"text": }'), '@:41 | not valid JSON at column 10 | {"text": }'),
@@ -458,22 +435,9 @@ LABELS = [  # what the labels together cannot be
         jsonl(*({"text": label, "label": text * 99} for text, label in GOOD), good=0),
         "@:1 | has the label 'the text of row 0 | for 40 labels | give files for dev and test",
     ),
-    lines(
-        "classes and decimals",
-        jsonl({"text": "z", "label": 0.5}),
-        "@:41 | 'label' | 0.5 | make it a string",
-        "rejected",
-    ),
-    lines(
-        "a gap among classes",
-        jsonl({"text": "z", "label": float("nan")}),
-        "@:41 | 'label' | is empty | nan",
-        "rejected",
-    ),
     csv(
         "labels that differ by case", rows(("a", "Yes"), ("b", "Yes")), "@:42 | 'Yes' | 'yes' (20 rows | --fold-labels"
     ),
-    csv("labels that differ by spaces", rows(("a", " yes")), "@:42 | ' yes' | 'yes' (20 rows | --fold-labels"),
     csv(
         "labels that differ in composition",
         rows(("a", "é"), ("b", "e\u0301")),
@@ -484,12 +448,6 @@ LABELS = [  # what the labels together cannot be
         {"train.csv": rows(), "dev.csv": rows(("a", "NO"))},
         labelled(dev="dev.csv"),
         "dev.csv:42 | 'NO' | 'no' (40 rows | --fold-labels",
-    ),
-    Case(
-        "a dev label unseen in train",
-        {"train.csv": rows(), "dev.csv": rows(("a", "yess"))},
-        labelled(dev="dev.csv"),
-        "dev.csv:42 | 'yess' | nearest there is 'yes' (20 rows) | Correct it",
     ),
     Case(
         "a test label unseen in train",
@@ -510,9 +468,6 @@ LABELS = [  # what the labels together cannot be
         r"dev.csv:42 | label '\u202eno' also occurs as 'no' | --fold-labels",
     ),
     csv("one class", rows().replace(",no\n", ",yes\n"), "@ | 'label' | every row has the label 'yes' | add rows"),
-    lines(
-        "one class in lists", jsonl(*({"text": text, "label": ["x"]} for text, _ in GOOD), good=0), "@ | 'x' | add rows"
-    ),
     lines(
         "no class in any list",
         jsonl(*({"text": text, "label": []} for text, _ in GOOD), good=0),
@@ -567,12 +522,6 @@ LABELS = [  # what the labels together cannot be
         labelled("a.jsonl", dev="b.jsonl", group="doc"),
         "b.jsonl:1 | group 'the text of row 3 | is also in train (a.jsonl:4) | Move the whole group",
     ),
-    lines(
-        "an id twice",
-        jsonl(*({"text": text, "label": label, "id": 7} for text, label in GOOD), good=0),
-        "@:2 | '7' | @:1 | remove the copy",
-        id="id",
-    ),
     Case(
         "an id in two files",
         {
@@ -607,12 +556,6 @@ STATED = [  # what is asked for
         rows(),
         "label='text' | same column as text | Name two different columns",
         label="text",
-    ),
-    csv(
-        "text and pair in one column",
-        rows(),
-        "pair='text' | same column as text | Name two different columns",
-        pair="text",
     ),
     csv(
         "a separator for one class",
@@ -673,13 +616,6 @@ TAGGED = [  # words and their tags
         "rejected",
     ),
     words(
-        "no words",
-        "a.jsonl",
-        lists({"text": [], "label": []}),
-        "@:41 | words (column 'text') are [] | make them a list",
-        "rejected",
-    ),
-    words(
         "a number for a word",
         "a.jsonl",
         lists({"text": ["p53", 7], "label": ["O", "O"]}),
@@ -728,11 +664,6 @@ TAGGED = [  # words and their tags
         tagged("train.tsv", test="test.tsv"),
         "test.tsv:1 | 'B-Y' does not occur in | nearest there is 'B-X' (40 words) | Correct it",
     ),
-    tsv(
-        "tags that differ by case",
-        sentences("p53\tb-x\n"),
-        "@:121 | 'b-x' also occurs as 'B-X' (40 words | --fold-labels",
-    ),
     tsv("tags of two schemes", sentences("p53\tM-X\ngene\tI-X\n"), "@:121 | 'M-X' | 'B-X' | Correct it"),
     tsv(
         "entity F1 of parts of speech",
@@ -761,12 +692,6 @@ TAGGED = [  # words and their tags
         "lines of words without the kind",
         "train.tsv",
         "of\tO\n" + PARTS_OF_SPEECH,
-        "@:1 | no column 'text' | --kind tokens",
-    ),
-    table(
-        "documents without the kind",
-        "train.tsv",
-        "-DOCSTART- (7)\n\n" + PARTS_OF_SPEECH,
         "@:1 | no column 'text' | --kind tokens",
     ),
     tsv("a zero-width word", sentences("\u200b\tO\n"), r"'\u200b'", "kept"),
@@ -859,28 +784,7 @@ CORPORA = [  # raw text
         article(TITLED.format("&file;"), before=OUTSIDE),
         "@:1 | entity 'file' | remove the declaration",
     ),
-    corpus(
-        "an unknown entity",
-        "a.xml",
-        article(TITLED.format("&what;"), before="<!DOCTYPE a SYSTEM 'http://127.0.0.1:9/a.dtd'>"),
-        "@:1 | entity 'what' | Write it out",
-    ),
-    corpus(
-        "XML of an unknown encoding",
-        "a.xml",
-        article(TITLED.format("A")).replace("'1.0'", "'1.0' encoding='no-such'"),
-        "@:1 | cannot be decoded | no-such | UTF-8",
-    ),
-    corpus(
-        "XML of an encoding that expat cannot take",
-        "a.xml",
-        article(TITLED.format("A")).replace("'1.0'", "'1.0' encoding='shift_jis'"),
-        "@:1 | cannot be decoded | UTF-8",
-    ),
-    corpus("a cut off XML", "a.xml", article(TITLED.format("A"))[:-60], "@:1 | not well-formed | Fetch"),
     corpus("XML of something else", "a.xml", "<set><item/></set>", "@ | no PubmedArticle | 'set' | Convert"),
-    corpus("XML without bottom", "a.xml", "<a>" * 1000, "@:1 | elements | no valid file"),
-    corpus("a tag without end", "a.xml", "<a " + "b" * (3 << 20), "@:1 | 1,048,576 bytes | Fetch"),
     corpus(
         "an article without end",
         "a.xml",

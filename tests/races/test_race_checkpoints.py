@@ -366,13 +366,10 @@ def test_the_weights_of_a_checkpoint_are_checked_as_those_of_the_model_are(
         assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("dry_run", [True, False])
-def test_learning_curves_with_checkpoints_are_refused(
-    dry_run: bool, toy_race: Any, asked: Any, ours: Path, tmp_path: Path
-) -> None:
+def test_learning_curves_with_checkpoints_are_refused(toy_race: Any, asked: Any, ours: Path, tmp_path: Path) -> None:
     given = {**asked, "contestants": ["TAPT"], "checkpoints": {"ours": ours}, "learning_curve": True}
     with pytest.raises(ValueError, match=r"learning_curve scores what the race adapts, .* Remove one of them"):
-        acclimate.race(toy_race.inputs / "train.jsonl", **given, out=tmp_path / "run", dry_run=dry_run)
+        acclimate.race(toy_race.inputs / "train.jsonl", **given, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
