@@ -53,18 +53,6 @@ def test_what_a_corpus_holds_of_dev_and_test_is_found_with_the_documents_to_leav
     assert found.leaked_ids("test") == {"test-3", "test-4"}
 
 
-def test_documents_that_leak_are_told_by_their_number_where_ids_repeat(tmp_path, sealed):
-    leak = examples("test", 20)[3].text
-    parts = {"a.jsonl": [text("one"), leak], "b.jsonl": ["", text("two"), leak, text("three")]}
-    for name, texts in parts.items():
-        rows = [json.dumps({"id": 1, "text": words}) for words in texts]
-        (tmp_path / name).write_text("\n".join([*rows, "{broken"]) + "\n")
-    found = scanned(tmp_path, sealed).leaks
-    assert found.leaking == {"test": {"2", "5"}}
-    [leak] = found.leaks()
-    assert (leak.scanned, leak.examples[0].found_id) == (2, "1")
-
-
 def test_a_corpus_that_was_made_before_is_read_as_one(tmp_path, sealed):
     write_corpus([Document("a", text("a")), Document("leak", examples("test", 1)[0].text)], tmp_path / "made")
     found = scanned(tmp_path / "made", sealed)

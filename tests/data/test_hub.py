@@ -52,6 +52,14 @@ YAML = [
     {"name": "text", "dtype": "string"},
     {"name": "label", "dtype": {"class_label": {"names": {"0": "no", "1": "yes"}}}},
 ]
+
+
+def card(*configs, splits):
+    """The head of a README with a config a folder."""
+    files = {name: [{"split": split, "path": f"{name}/{split}-*"} for split in splits] for name in configs}
+    return {"configs": [{"config_name": name, "data_files": listed} for name, listed in files.items()]}
+
+
 REPOSITORIES: dict[str, dict] = {
     "films/reviews": {
         "sha": "a" * 40,
@@ -61,16 +69,7 @@ REPOSITORIES: dict[str, dict] = {
             "plain/test-00000-of-00001.parquet": table(30, features={"label": LABELS}, start=100),
             "plain/unsupervised-00000-of-00001.parquet": table(10, start=200, label=-1),
         },
-        "card": {
-            "configs": [
-                {
-                    "config_name": "plain",
-                    "data_files": [
-                        {"split": split, "path": f"plain/{split}-*"} for split in ("train", "test", "unsupervised")
-                    ],
-                }
-            ]
-        },
+        "card": card("plain", splits=("train", "test", "unsupervised")),
     },
     "films/glue": {
         "sha": "b" * 40,
@@ -79,18 +78,8 @@ REPOSITORIES: dict[str, dict] = {
             for config in ("sst2", "cola")
             for split, start, label in (("train", 0, None), ("validation", 30, None), ("test", 60, -1))
         },
-        "card": {
-            "configs": [
-                {
-                    "config_name": config,
-                    "data_files": [
-                        {"split": split, "path": f"{config}/{split}-*"} for split in ("train", "validation", "test")
-                    ],
-                }
-                for config in ("sst2", "cola")
-            ],
-            "dataset_info": [{"config_name": config, "features": YAML} for config in ("sst2", "cola")],
-        },
+        "card": card("sst2", "cola", splits=("train", "validation", "test"))
+        | {"dataset_info": [{"config_name": config, "features": YAML} for config in ("sst2", "cola")]},
     },
     "films/converted": {"sha": "c" * 40, "files": {"rows.csv": b""}, "card": {}},
     "yxchar/sciie-tlm": {

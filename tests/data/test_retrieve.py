@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import asdict
 
 import pytest
 
@@ -13,8 +12,6 @@ from acclimate.data import retrieve
 from acclimate.data.leaks import Sealed, leak_kind
 from acclimate.data.retrieve import RetrieveRecipe, cached_index, cut_retrieval, open_retrieved, retrieve_for
 from acclimate.data.retrieved import as_text, bracketed
-from acclimate.jobs.job import Job, Work
-from acclimate.jobs.run import done
 from acclimate.text.corpus import Corpus, write_corpus
 from acclimate.text.overlap.groups import repeats
 from acclimate.text.overlap.words import normalised_words
@@ -86,9 +83,8 @@ def test_no_document_holds_a_dev_or_test_text(choice, retrieved, splits):
     assert {leak_kind(match) for match in found} <= allowed
 
 
-@pytest.mark.parametrize("choice", CHOICES)
-def test_the_corpus_is_the_selections_documents_as_they_were(choice, retrieved, corpus):
-    done = retrieved(choice)
+def test_the_corpus_is_the_selections_documents_as_they_were(retrieved, corpus):
+    done = retrieved("plain")
     assert list(done.corpus.documents()) == list(corpus.take(done.selection.documents.tolist()))
     everything = list(corpus.documents())
     assert [everything[number] for number in done.selection.documents] == list(done.corpus.documents())
@@ -270,44 +266,9 @@ def test_nothing_needs_to_be_sealed(corpus, splits, tmp_path):
     assert done.facts["left_out"]["leaking"] == 0
 
 
-def test_a_race_can_make_a_job_of_it(corpus, toy_race, tmp_path):
-    task = toy_race.run / "data"
-    words = {word for row in toy_race.materials.task.examples("train") for word in row.text.split()}
-    word_corpus = write_corpus((Document(word, f"{word} of the day") for word in sorted(words)), tmp_path / "words")
-    job = Job(
-        "retrieve",
-        Work("retrieve", retrieve.work),
-        settings=asdict(RetrieveRecipe(k=4)),
-        contents={"task": toy_race.materials.task.hashes["train"], "corpus": word_corpus.hash},
-        places={"task": task, "corpus": word_corpus.path},
-    )
-    facts = done(job, tmp_path / "run")
-    assert facts["asked"]["queries"] == 60
-    assert len(Corpus(job.directory(tmp_path / "run") / "corpus")) == facts["selection"]["documents"]
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ({"k": 0}, "k = 0: a query retrieves 1 to 10,000 documents"),
-        ({"analyzer": "word"}, "no analyzer is named 'word'"),
-    ],
-)
-def test_settings_out_of_range_are_refused(given, said):
-    with pytest.raises(ValueError, match=said):
-        RetrieveRecipe(**given)
-
-
-def test_what_cannot_be_retrieved_is_told(corpus, splits, retrieved, tmp_path):
+def test_training_texts_are_needed(corpus, tmp_path):
     with pytest.raises(ValueError, match="no training text"):
         retrieve_for(corpus, {"train": []}, tmp_path / "none")
-    with pytest.raises(ValueError, match="the 1 queries retrieve no documents"):
-        retrieve_for(corpus, {"train": [Example("a", "zebra", "x")]}, tmp_path / "zebra")
-    with pytest.raises(ValueError, match="contains no selection"):
-        cut_retrieval(tmp_path, 5, tmp_path / "cut")
-    with pytest.raises(ValueError, match="made with k=5, so only smaller selections can be taken from it"):
-        cut_retrieval(retrieved("plain", 5).corpus.path.parent, 6, tmp_path / "cut")
-    assert not (tmp_path / "cut").exists()
 
 
 def test_shards_change_nothing_but_the_place_of_the_index(retrieved, corpus, splits, tmp_path):

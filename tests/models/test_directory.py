@@ -236,26 +236,29 @@ CASES |= {
 READERS = [reader, check_weights, load_tokenizer, load_masked_language_model, configuration_of]
 
 
+def refusal(readers, place, says):
+    """The sentence with which all of them refuse a model."""
+    sentences = set()
+    for read in readers:
+        with pytest.raises(ValueError, match=says) as error:
+            read(str(place))
+        sentences.add(str(error.value))
+    [sentence] = sentences
+    return sentence
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_every_reader_refuses_a_model_that_cannot_be_adapted_with_the_same_sentence(case, checkpoint):
     change, says = CASES[case]
     change(checkpoint)
-    sentences = set()
-    for read in READERS:
-        with pytest.raises(ValueError, match=says) as error:
-            read(str(checkpoint))
-        sentences.add(str(error.value))
-    assert len(sentences) == 1
-    assert str(checkpoint) in sentences.pop()
+    assert str(checkpoint) in refusal(READERS, checkpoint, says)
 
 
 @pytest.mark.parametrize("family", ["roberta", "xlm-roberta", "camembert"])
 def test_a_null_padding_id_is_refused_where_positions_begin_behind_it(family, tmp_path, tokenizer):
     save_model(FAMILIES[family](), tokenizer, tmp_path / "model")
     config(pad_token_id=None)(tmp_path / "model")
-    for read in READERS:
-        with pytest.raises(ValueError, match=r"pad_token_id in config\.json is None, but"):
-            read(str(tmp_path / "model"))
+    refusal(READERS, tmp_path / "model", r"pad_token_id in config\.json is None, but")
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -316,12 +319,7 @@ def test_a_tokenizer_with_ids_beyond_the_vocabulary_is_refused_by_doctor_and_loa
     about = json.loads(path.read_text())
     about["model"]["vocab"] |= {"more": 200}
     path.write_text(json.dumps(about))
-    sentences = set()
-    for read in (reader, load_tokenizer, require_model):
-        with pytest.raises(ValueError, match=r"the tokenizer has ids up to 200, but .* vocab_size = 200") as error:
-            read(str(checkpoint))
-        sentences.add(str(error.value))
-    assert len(sentences) == 1
+    refusal((reader, load_tokenizer, require_model), checkpoint, r"has ids up to 200, but .* vocab_size = 200")
 
 
 @pytest.mark.parametrize(
@@ -336,22 +334,13 @@ def test_a_tokenizer_with_ids_beyond_the_vocabulary_is_refused_by_doctor_and_loa
 def test_a_config_without_weights_is_refused_with_a_way_out_where_weights_are_needed(change, says, checkpoint):
     change(checkpoint)
     load_tokenizer(checkpoint)
-    sentences = set()
-    for read in (reader, check_weights, load_masked_language_model):
-        with pytest.raises(ValueError, match=says) as error:
-            read(str(checkpoint))
-        sentences.add(str(error.value))
-    assert len(sentences) == 1
+    refusal((reader, check_weights, load_masked_language_model), checkpoint, says)
 
 
 def test_weights_of_another_shape_are_refused_by_the_headers_as_by_the_loader(checkpoint):
     config(intermediate_size=32)(checkpoint)
-    sentences = set()
-    for read in (check_weights, load_masked_language_model):
-        with pytest.raises(ValueError, match=r"weights of the encoder .* differ in shape .*\(6\)") as error:
-            read(str(checkpoint))
-        sentences.add(str(error.value))
-    assert len(sentences) == 1
+    says = r"weights of the encoder .* differ in shape .*\(6\)"
+    refusal((check_weights, load_masked_language_model), checkpoint, says)
 
 
 def test_names_of_the_first_bert_are_known(checkpoint):
@@ -371,9 +360,8 @@ def test_a_normaliser_that_grows_a_text_is_refused(checkpoint):
     path.write_text(json.dumps(about))
     # a class such as BertTokenizer makes its own normaliser
     (checkpoint / "tokenizer_config.json").write_text('{"tokenizer_class": "PreTrainedTokenizerFast"}')
-    for read in (reader, load_tokenizer):
-        with pytest.raises(ValueError, match=r"tokenizer\.json: the normalizer can make a text 25 times as long"):
-            read(str(checkpoint))
+    says = r"tokenizer\.json: the normalizer can make a text 25 times as long"
+    refusal((reader, load_tokenizer), checkpoint, says)
     directory.require_bounded("x", normalizers.Sequence([normalizers.Replace(" ", "▁"), normalizers.NFKD()]))
 
 

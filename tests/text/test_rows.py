@@ -114,16 +114,6 @@ def test_every_segment_begins_a_row_once_an_epoch(tokens, tokenizer):
         assert first[0] == segment[0]
 
 
-def test_batch_depends_on_seed_and_step_alone(tokens, tokenizer):
-    def rows(seed, step):
-        batch = sampled_rows(made(tokens, tokenizer), even(9), seed=seed, rate=0.15)(step)
-        return batch.ids.tobytes(), batch.offsets.tobytes(), batch.rows[RANDOM_NEXT].tobytes()
-
-    assert rows(1, 5) == rows(1, 5)
-    assert rows(1, 5) != rows(2, 5)
-    assert rows(1, 5) != rows(1, 6)
-
-
 def test_whole_words_of_both_stretches_are_masked_and_no_special_token(tokens, tokenizer):
     rows = made(tokens, tokenizer)
     batch = sampled_rows(rows, even(40), seed=0, rate=0.3)(0)
