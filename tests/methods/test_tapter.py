@@ -212,11 +212,6 @@ def test_to_take_vectors_as_they_are_there_must_be_some():
         tapter.TapterRecipe(train_vectors=False)
 
 
-def test_vectors_that_are_not_there_are_named(recipe, tmp_path):
-    with pytest.raises(ValueError, match=r"vectors = nowhere\.bin: there is no such file\. Give a fastText"):
-        tapter.adapt(replace(recipe, vectors="nowhere.bin"), tmp_path)
-
-
 def test_permuted_vectors_are_a_contestant_that_differs_from_tapter_in_the_vectors_alone(recipe, tmp_path):
     contestant = METHOD.contestant("TAPTER permuted")
     assert contestant.settings == {"permuted": True}
