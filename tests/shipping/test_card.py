@@ -9,7 +9,6 @@ from huggingface_hub import ModelCard
 from markdown_it import MarkdownIt
 
 import studies
-from acclimate.core import files
 from acclimate.core.types import Cost, Score
 from acclimate.data.examination import Leak
 from acclimate.races.outcome import rows
@@ -323,11 +322,3 @@ def test_the_origin_is_that_of_the_jobs_that_the_outcome_names(tmp_path):
     }
     assert origins["TLM"][1] == "Its encoder was pretrained in the same run, from random weights."
     assert origins["a directory"][1] == "It was made from a model that the user gave, which has no hub id."
-
-    (tmp_path / "use").mkdir()
-    files.write_json(tmp_path / "use" / "provenance.json", {"origin": "embedded"})
-    [score] = [score for score in scores if (score.contestant, score.seed) == ("TAPT", 0)]
-    base, sentence = origin_of(tmp_path, tmp_path / "use", studies.raced(scores), score)
-    assert base == ""
-    assert sentence.startswith("It was made from the embedded encoder of acclimate, which was cut from sentence-transf")
-    assert "Apache-2.0" in sentence

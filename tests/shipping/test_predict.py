@@ -485,12 +485,3 @@ def test_weights_and_outputs_that_are_no_numbers_are_refused(run, loaded, tmp_pa
             predict(loaded, ["word1"])
     finally:
         bias.data.copy_(before)
-
-
-def test_adapters_beside_a_winner_are_refused_by_predict_and_ship(run, tmp_path):
-    raced = shutil.copytree(run, tmp_path / "run")
-    (raced / "use" / "adapter_config.json").write_text("{}")
-    for use in (lambda: predict(raced, ["word1"]), lambda: ship(raced, tmp_path / "out")):
-        with pytest.raises(ValueError, match=r"adapter_config\.json"):
-            use()
-    assert not (tmp_path / "out").exists()

@@ -304,15 +304,6 @@ def test_what_was_examined_before_the_race_is_told_in_short(tmp_path):
     assert examined.reach in card
 
 
-def test_shipping_again_gives_the_same_bytes(run, tmp_path):
-    to = tmp_path / "out"
-    ship(run, to)
-    first = {file.name: file.read_bytes() for file in to.iterdir()}
-    ship(run, to)
-    assert {file.name: file.read_bytes() for file in to.iterdir()} == first
-    assert [file.name for file in tmp_path.iterdir()] == ["out"]
-
-
 def test_a_tagger_that_says_something_else_is_not_shipped(tmp_path):
     def altered(score: Score) -> Score:
         first, *others = score.predicted[4]
