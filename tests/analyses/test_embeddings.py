@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 import studies
 import toys
 from acclimate import cli
-from acclimate.analyses.embeddings import EmbeddingsAnalysis, analyse_embeddings, losses, scatter
+from acclimate.analyses.embeddings import EmbeddingsAnalysis, analyse_embeddings, losses
 from acclimate.core.types import Document, unwatched
 from acclimate.models.encoder import save_model
 from acclimate.models.word_embeddings import (
@@ -271,12 +271,6 @@ def test_the_page_is_whole_and_says_in_words_what_it_draws(analysis):
     assert f"cell at {x:.3g}, {y:.3g}" in text
     assert "<mark>" in text
     assert f"{analysis.axes.explained[0]:.1%}" in text
-
-
-def test_the_same_rows_are_the_same_drawing(analysis):
-    first = analysis.panels[0]
-    drawn = [scatter(first, first, [first], analysis.axes, "0") for _ in range(2)]
-    assert drawn[0] == drawn[1]
 
 
 def test_markup_in_names_stays_text(analysis):

@@ -105,13 +105,6 @@ def test_of_each_domain_so_many_texts_of_so_many_tokens_are_read(model, sources)
         analyse_importance(str(model), sources, max_tokens=2)
 
 
-@pytest.mark.parametrize("family", ["roberta", "modernbert"])
-def test_other_families_have_heads_too(family, sources, tmp_path):
-    model = saved(family, tmp_path / family, dropout=0.1)
-    found = analyse_importance(str(model), sources, sample=4, max_tokens=16)
-    assert all((each.importance_LH > 0).all() for each in found.domains)
-
-
 def made_by_hand(name: str = "a", how: str = "paper") -> ImportanceAnalysis:
     """Eight heads, each half as important as the one before."""
     importance_LH = np.array([[8.0, 4.0, 2.0, 1.0], [0.5, 0.25, 0.125, 0.125]])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,18 +9,16 @@ import numpy as np
 import pytest
 import torch
 
-from acclimate.core.types import NOT_PREDICTED, Batch, Document
+from acclimate.core.types import NOT_PREDICTED, Batch
 from acclimate.methods import token_contrast
 from acclimate.methods.token_contrast import PAIRS, TokenAlignment, TokenAwareContrast, with_anchors
 from acclimate.models.encoder import encoder_of, training_flops
-from acclimate.text.corpus import write_corpus
 from acclimate.training.checkpoint import read_log
 from acclimate.training.objective import VIEWS, MaskedLanguageLoss
 from acclimate.training.pieces import pad, together
 from acclimate.training.plan import Plan
 from conformance import another, toy_rows
 from families import FAMILIES
-from toys import TOPICS, text
 
 CPU = torch.device("cpu")
 
@@ -146,12 +143,9 @@ def test_the_teacher_counts_as_a_third_and_taco_needs_no_further_pass():
 
 
 @pytest.fixture
-def recipe(encoder: Path, tmp_path: Path) -> token_contrast.TokenContrastRecipe:
-    generator = random.Random(3)
-    texts = [text(generator.choice([*TOPICS]), generator.randint(4, 12), generator) for _ in range(40)]
-    corpus = write_corpus((Document(str(place), text) for place, text in enumerate(texts)), tmp_path / "corpus")
+def recipe(encoder: Path, topic_texts: Path) -> token_contrast.TokenContrastRecipe:
     plan = Plan(steps=6, batch=8, rate=5e-3, warmup=0.1, piece_tokens=128)
-    return token_contrast.TokenContrastRecipe(model=str(encoder), corpus=corpus.path, max_tokens=24, plan=plan)
+    return token_contrast.TokenContrastRecipe(model=str(encoder), corpus=topic_texts, max_tokens=24, plan=plan)
 
 
 def test_each_contrast_has_a_temperature_of_its_own(recipe, tmp_path):
