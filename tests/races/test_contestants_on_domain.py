@@ -71,29 +71,17 @@ def test_a_forecast_counts_the_passes_of_a_step(toy_race, materials, tmp_path):
 @pytest.mark.parametrize(
     ("name", "stated", "message"),
     [
-        (
-            "prompt",
-            ["light.prompt_tokens=490"],
-            r"prompt: light.max_tokens=32, and a prompt of 490 after them, but the",
-        ),
-        (
-            "prompt",
-            ["dapt.max_tokens=510"],
-            r"prompt: dapt.max_tokens=510, and a prompt of 4 .* Set dapt.max_tokens=508",
-        ),
+        ("prompt", ["light.prompt_tokens=490"], "prompt: light.max_tokens=32, and a prompt of 490 after them"),
+        ("prompt", ["dapt.max_tokens=510"], "dapt.max_tokens=510, and a prompt of 4 .* Set dapt.max_tokens=508"),
         ("TAPT", ["dapt.max_tokens=600"], "dapt.max_tokens = 600 is the length for losses on held-out text"),
         ("TAPT", ["tapt.max_tokens=600"], "TAPT: tapt.max_tokens=600, but the model reads at most 512 tokens"),
         ("AdaptedDeiT", ["distil.max_tokens=512"], "and 1 more after them.* Set distil.max_tokens=511"),
         (
             "SimCSE",
-            ["sequence_contrast.dropout=0", "sequence_contrast.attention_dropout=0"],
+            [f"sequence_contrast.{name}=0" for name in ("dropout", "attention_dropout")],
             "Set sequence_contrast.drop",
         ),
-        (
-            "DGA",
-            ["dga.dropout=0", "dga.attention_dropout=0"],
-            "dga.dropout = 0 and dga.attention_dropout = 0. Set dga.drop",
-        ),
+        ("DGA", ["dga.dropout=0", "dga.attention_dropout=0"], "dga.dropout = 0 and .* Set dga.drop"),
     ],
 )
 def test_what_would_fail_hours_later_is_told_before_any_job(name, stated, message, toy_race, materials):

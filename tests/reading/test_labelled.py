@@ -430,18 +430,11 @@ CASES = {
     ),
     "an id twice": (
         {"data": [{"paragraphs": [{"context": "the end", "qas": [question("1", "the end", "end")] * 2}]}]},
-        (
-            "the id '1' is also at questions.json, article 1, paragraph 1, question 1",
-            "correct it or remove the copy",
-        ),
+        ("the id '1' is also at questions.json, article 1, paragraph 1, question 1", "correct it or remove"),
     ),
     "too few": ({"data": [article("x", 5)]}, ("10 rows are too few to split off dev and test",)),
     "one context": (
-        {
-            "data": [
-                {"paragraphs": [{"context": "the end", "qas": [question(f"{n}", "the end", "end") for n in range(20)]}]}
-            ]
-        },
+        {"data": [{"paragraphs": [{"context": "a", "qas": [question(f"{n}", "a", "a") for n in range(20)]}]}]},
         ("20 rows cannot be split into", "makes only 1 set of rows", "Give --dev and --test files"),
     ),
 }
