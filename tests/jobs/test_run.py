@@ -209,21 +209,17 @@ def test_a_second_study_in_a_directory_begins_its_plan_anew(tmp_path):
     assert [job.label for job in read_plan(tmp_path)] == ["job 2"]
 
 
-def test_processes_have_their_share_of_threads(monkeypatch, tmp_path):
+def test_one_process_and_several_compute_with_the_threads_that_were_asked_for(monkeypatch, tmp_path):
     monkeypatch.setenv("OMP_NUM_THREADS", "64")
     monkeypatch.delenv("MKL_NUM_THREADS")
     with working(Where(workers=2, threads=2)):
         do_all([Job("threads", work.threads)], tmp_path)
     assert result_of(Job("threads", work.threads), tmp_path) == {"torch": 2, "environment": "2"}
     assert os.environ["OMP_NUM_THREADS"] == "64"
-
-
-def test_one_process_computes_with_the_threads_that_were_asked_for(monkeypatch, tmp_path):
-    monkeypatch.setenv("OMP_NUM_THREADS", "64")
     before = torch.get_num_threads()
     with working(Where(threads=1)):
-        do_all([Job("threads", work.threads)], tmp_path)
-    assert result_of(Job("threads", work.threads), tmp_path) == {"torch": 1, "environment": "1"}
+        do_all([Job("threads", work.threads)], tmp_path / "one")
+    assert result_of(Job("threads", work.threads), tmp_path / "one") == {"torch": 1, "environment": "1"}
     assert (os.environ["OMP_NUM_THREADS"], torch.get_num_threads()) == ("64", before)
 
 

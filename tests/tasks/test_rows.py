@@ -229,12 +229,18 @@ def task(tmp_path, monkeypatch) -> Prepared:
     return prepare(stated, tmp_path, tmp_path / "data")
 
 
-def test_rows_are_those_of_encode_and_made_once(task):
+def test_rows_are_those_of_encode_and_made_once_until_they_are_the_oldest_of_many(task):
     first = rows_of(task, "train", word_tokenizer())
     assert np.array_equal(first.ids, encode_rows(task.examples("train"), word_tokenizer(), 8).ids)
     used = word_tokenizer()
     used(["heart"], truncation=True, max_length=3)  # what a tokenizer was last asked for is no part of it
     assert rows_of(task, "train", used) is first
+    for longest in range(20, 20 + module.KEPT):
+        rows_of(replace(task, max_tokens=longest), "train", word_tokenizer())
+    assert len(module._rows) == module.KEPT
+    again = rows_of(task, "train", word_tokenizer())
+    assert again is not first
+    assert np.array_equal(again.ids, first.ids)
 
 
 def test_whatever_decides_rows_tells_them_apart(task):
@@ -248,16 +254,6 @@ def test_whatever_decides_rows_tells_them_apart(task):
     ]
     assert all(rows is not first for rows in others)
     assert others[1].ids.tolist() == [2, 5, 6, 3, 2, 6, 3]
-
-
-def test_of_many_the_oldest_are_let_go(task):
-    first = rows_of(task, "train", word_tokenizer())
-    for longest in range(20, 20 + module.KEPT):
-        rows_of(replace(task, max_tokens=longest), "train", word_tokenizer())
-    assert len(module._rows) == module.KEPT
-    again = rows_of(task, "train", word_tokenizer())
-    assert again is not first
-    assert np.array_equal(again.ids, first.ids)
 
 
 @pytest.mark.parametrize("longest", [64, 7])

@@ -15,17 +15,13 @@ ARTICLE = """<PubmedArticle><MedlineCitation><PMID Version="{version}">{pmid}</P
 DELETE = '<DeleteCitation><PMID Version="1">4</PMID>\n<PMID Version="2">5</PMID><PMID>6</PMID></DeleteCitation>'
 
 
-def test_articles_carry_their_citation_and_deletions_come_in_their_place(tmp_path):
+def test_articles_carry_their_citation_and_deletions_come_in_their_place_or_alone(tmp_path):
     file = tmp_path / "a.xml"
     file.write_text(f"<PubmedArticleSet>{ARTICLE.format(pmid=4, version=2)}{DELETE}</PubmedArticleSet>")
     [(_, values), (_, deletion)] = pubmed_articles(file, "text", LIMITS)
     assert values["citation"] == Citation(4, 2)
     assert deletion == Deletion((Citation(4, 1), Citation(5, 2), Citation(6, 1)))
     assert [document.id for document in read_documents(file)] == ["4"]
-
-
-def test_a_file_of_deletions_alone_is_read(tmp_path):
-    file = tmp_path / "a.xml"
     file.write_text(f"<PubmedArticleSet>{DELETE}</PubmedArticleSet>")
     assert len(list(pubmed_articles(file, "text", LIMITS))) == 1
 
