@@ -197,10 +197,7 @@ def test_the_verb_writes_the_page_and_says_the_figures(model, sources, tmp_path)
         (("low=low.txt",), "1 domain given, but importances are compared between domains"),
         (("low=low.txt", "high.txt"), "'high.txt': name the domain of the texts, as NAME=TEXTS"),
         (("low=low.txt", "low=high.txt"), "two domains are named 'low': low.txt and high.txt"),
-        (
-            ("low=low.txt", "one=one.txt"),
-            "one.txt: 1 text of one, but its texts are divided into halves. Give more texts",
-        ),
+        (("low=low.txt", "one=one.txt"), "one.txt: 1 text of one, but its texts are divided into halves"),
         (("low=low.txt", "high=high.txt", "--dropout", "0", "--attention-dropout", "0"), "the model has no dropout"),
         (("low=low.txt", "high=high.txt", "--out", "."), "--out . is a folder. Name the page to write"),
     ],

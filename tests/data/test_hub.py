@@ -289,11 +289,7 @@ def test_tlms_released_tasks_and_retrieved_texts_are_read_by_name(online):
     [
         ("films/nothing", {}, "films/nothing: there is no such file here, and the hub has no such dataset"),
         ("films/gated", {}, "films/gated: its owner requires you to accept terms"),
-        (
-            "films/none",
-            {},
-            "films/none: has no Parquet files, and the hub has not converted it. Download it (hf download",
-        ),
+        ("films/none", {}, "films/none: has no Parquet files, and the hub has not converted it. Download it"),
         ("films/glue", {}, "films/glue: has the configs sst2, cola. Name one: --config NAME"),
         ("films/glue", {"config": "sst"}, "films/glue: has no config 'sst'; the nearest is 'sst2' of sst2, cola"),
         ("films/reviews", {"split": "trian"}, "has no split 'trian'; the nearest is 'train' of train, test"),

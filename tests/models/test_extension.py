@@ -9,7 +9,6 @@ from tokenizers import Tokenizer
 from transformers import (
     AutoModelForMaskedLM,
     AutoTokenizer,
-    BertConfig,
     BertForMaskedLM,
     BertTokenizer,
     PreTrainedTokenizerFast,
@@ -52,14 +51,8 @@ def test_old_pieces_keep_their_logits_and_a_new_word_has_the_mean_of_its_pieces(
 
 
 def test_output_layer_of_its_own_gets_means_of_its_own_rows():
-    config = BertConfig(
-        vocab_size=VOCABULARY,
-        hidden_size=32,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=32,
-        tie_word_embeddings=False,
-    )
+    config = FAMILIES["bert"]().config
+    config.tie_word_embeddings = False
     model = BertForMaskedLM(config).eval()
     saying = logits(model)
     start_ND = torch.full((2, 32), 0.5)

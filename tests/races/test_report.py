@@ -420,14 +420,8 @@ def test_chances_are_counted_on_each_fold() -> None:
 @pytest.mark.parametrize(
     ("looks", "begins"),
     [
-        (
-            LooksAtTest(30, 5, 34),
-            "These test labels were opened 34 times by 5 earlier races on this machine. The",
-        ),
-        (
-            LooksAtTest(30, 1, 1),
-            "These test labels were opened once by 1 earlier race on this machine. The",
-        ),
+        (LooksAtTest(30, 5, 34), "These test labels were opened 34 times by 5 earlier races on this machine. The"),
+        (LooksAtTest(30, 1, 1), "These test labels were opened once by 1 earlier race on this machine. The"),
         (LooksAtTest(30, 2), "These test labels were opened by 2 earlier races on this machine. The"),
     ],
 )

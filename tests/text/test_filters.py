@@ -3,28 +3,18 @@ from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
 from acclimate.text.language import LANGUAGES, READ, UNKNOWN, check_language, language
 
-# the first article of the Universal Declaration of Human Rights (United Nations, 1948), and its second sentence's end
+# the first article of the Universal Declaration of Human Rights (United Nations, 1948), or how it begins
 DECLARED = {
-    "da": "Alle mennesker er født frie og lige i værdighed og rettigheder. De er udstyret med fornuft og samvittighed, "
-    "og de bør handle mod hverandre i en broderskabets ånd.",
-    "de": "Alle Menschen sind frei und gleich an Würde und Rechten geboren. Sie sind mit Vernunft und Gewissen begabt "
-    "und sollen einander im Geist der Brüderlichkeit begegnen.",
-    "en": "All human beings are born free and equal in dignity and rights. They are endowed with reason and conscience "
-    "and should act towards one another in a spirit of brotherhood.",
-    "es": "Todos los seres humanos nacen libres e iguales en dignidad y derechos y, dotados como están de razón y "
-    "conciencia, deben comportarse fraternalmente los unos con los otros.",
-    "fr": "Tous les êtres humains naissent libres et égaux en dignité et en droits. Ils sont doués de raison et de "
-    "conscience et doivent agir les uns envers les autres dans un esprit de fraternité.",
-    "it": "Tutti gli esseri umani nascono liberi ed eguali in dignità e diritti. Essi sono dotati di ragione e di "
-    "coscienza e devono agire gli uni verso gli altri in spirito di fratellanza.",
-    "nl": "Alle mensen worden vrij en gelijk in waardigheid en rechten geboren. Zij zijn begiftigd met verstand en "
-    "geweten, en behoren zich jegens elkander in een geest van broederschap te gedragen.",
-    "pt": "Todos os seres humanos nascem livres e iguais em dignidade e em direitos. Dotados de razão e de "
-    "consciência, devem agir uns para com os outros em espírito de fraternidade.",
-    "ru": "Все люди рождаются свободными и равными в своем достоинстве и правах. Они наделены разумом и совестью и "
-    "должны поступать в отношении друг друга в духе братства.",
-    "sv": "Alla människor är födda fria och lika i värde och rättigheter. De har utrustats med förnuft och samvete och "
-    "bör handla gentemot varandra i en anda av gemenskap.",
+    "da": "Alle mennesker er født frie og lige i værdighed og rettigheder.",
+    "de": "Alle Menschen sind frei und gleich an Würde und Rechten geboren.",
+    "en": "All human beings are born free and equal in dignity and rights.",
+    "es": "Todos los seres humanos nacen libres e iguales en dignidad y derechos y",
+    "fr": "Tous les êtres humains naissent libres et égaux en dignité et en droits.",
+    "it": "Tutti gli esseri umani nascono liberi ed eguali in dignità e diritti.",
+    "nl": "Alle mensen worden vrij en gelijk in waardigheid en rechten geboren.",
+    "pt": "Todos os seres humanos nascem livres e iguais em dignidade e em direitos.",
+    "ru": "Все люди рождаются свободными и равными в своем достоинстве и правах.",
+    "sv": "Alla människor är födda fria och lika i värde och rättigheter.",
     "zh": "人人生而自由,在尊严和权利上一律平等。他们赋有理性和良心,并应以兄弟关系的精神相对待。",
     "ja": "すべての人間は、生れながらにして自由であり、かつ、尊厳と権利とについて平等である。",
     "ko": "모든 인간은 태어날 때부터 자유로우며 그 존엄과 권리에 있어 동등하다.",
