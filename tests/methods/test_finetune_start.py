@@ -260,9 +260,7 @@ def test_a_record_that_a_fine_tuning_left_and_that_is_gone_is_named_with_the_way
     out = tmp_path / "run"
     finetune.adapt(recipe_for(encoder, toy_task("sequence")), out)
     (out / "predicted_dev.json").unlink()
-    with pytest.raises(
-        files.DamagedError, match=r"predicted_dev\.json is missing\. Remove .*run, and give the same command"
-    ):
+    with pytest.raises(files.DamagedError, match=r"predicted_dev\.json is missing\. Remove .*run, and give the same"):
         predicted_dev(out)
 
 

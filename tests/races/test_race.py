@@ -152,9 +152,7 @@ def test_the_same_race_again_calls_nothing(toy_race, monkeypatch):
     [source] = [path for path in tuned if (path.parent / "calibration-test.json").exists()]
     (source / "config.json").rename(toy_race.run / "config.json")
     try:
-        with pytest.raises(
-            files.DamagedError, match=rf"config\.json is missing.* Remove {source.parent}, and give the same"
-        ):
+        with pytest.raises(files.DamagedError, match=rf"config\.json is missing.* Remove {source.parent}, and give"):
             run_race(toy_race.recipe, toy_race.materials, toy_race.run, command="acclimate race")
     finally:
         (toy_race.run / "config.json").rename(source / "config.json")

@@ -464,9 +464,7 @@ def test_options_for_columns_are_refused(option, tmp_path):
 def test_other_endings_say_where_questions_are_read_from(tmp_path):
     path = tmp_path / "train.json"
     write(path, [article("x", 12)])
-    with pytest.raises(
-        ValueError, match=r"Supported are \.csv.*--kind tokens reads.*--kind span, or no kind, reads questions"
-    ):
+    with pytest.raises(ValueError, match=r"Supported are \.csv.*--kind tokens reads.*--kind span, or no kind, reads"):
         read_files(LabelledFiles(path, kind="sequence"))
 
 

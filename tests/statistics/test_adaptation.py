@@ -205,9 +205,7 @@ def test_scores_carry_their_adaptation() -> None:
 
 
 def test_designs_that_share_some_seeds_are_refused() -> None:
-    with pytest.raises(
-        ValueError, match="runs with adaptation/seed 0/0, 1/0, 2/1: fine-tune every adaptation with the same seeds"
-    ):
+    with pytest.raises(ValueError, match="runs with adaptation/seed 0/0, 1/0, 2/1: fine-tune every adaptation with"):
         layout([0, 1, 2], [0, 0, 1])
     with pytest.raises(ValueError, match=r"3 adaptations have only the seed 5\. Fine"):
         layout([0, 1, 2], [5, 5, 5])
