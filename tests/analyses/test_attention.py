@@ -54,13 +54,10 @@ def heads_of(before, after, marked, queries=100, name="small"):
     return Heads(name, maxima, AttentionExample(("[CLS]", "a", "[SEP]"), weights))
 
 
-def test_kinds_begin_at_the_paper_s_thresholds():
+def test_kinds_begin_at_the_paper_s_thresholds_and_one_place_is_told_from_either_neighbour():
     """Positional: at least 90% on adjacent tokens; vertical: more than 90% on [CLS], [SEP] or the period."""
     heads = heads_of(before=[90, 45, 89, 0, 0, 95], after=[0, 45, 0, 0, 0, 0], marked=[0, 0, 0, 90, 91, 95])
     assert heads.kinds.tolist() == [[POSITIONAL, POSITIONAL, OTHER, OTHER, VERTICAL, BOTH]]
-
-
-def test_one_place_is_told_from_either_neighbour():
     assert heads_of([90, 45, 5], [5, 50, 91], [0, 0, 0]).one_place.tolist() == [[-1, 0, 1]]
 
 

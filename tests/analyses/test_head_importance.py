@@ -118,13 +118,10 @@ def made_by_hand(name: str = "a", how: str = "paper") -> ImportanceAnalysis:
     )
 
 
-def test_shares_of_protected_heads_stand_beside_those_of_noise():
+def test_protected_heads_are_counted_and_their_shares_stand_beside_those_of_noise():
     rows = made_by_hand().protected().rows
     assert rows[0] == ("a", "37.5%", "25.0%", "0.0%")
     assert rows[-1] == ("normal noise", "27.0% (20.0% to 34.0%)", "22.0% (15.0% to 29.0%)", "-")
-
-
-def test_a_protected_head_under_the_mean_is_counted_as_one():
     first = made_by_hand().domains[0]
     assert first.share_below_mean("layer") == 0
     assert first.share_below_mean("model") == pytest.approx(1 / 3)  # layer 2, head 2: 0.25 of a mean of 2

@@ -369,13 +369,10 @@ def test_options_that_the_embedded_dataset_would_ignore_are_refused(tmp_path):
             acclimate.race("arxiv", **{name: value}, out=tmp_path)
 
 
-def test_settings_of_what_would_not_follow_are_refused(tmp_path):
+def test_settings_without_effect_and_a_run_of_another_format_are_refused(tmp_path, toy_inputs, pretrained):
     recipe = settings.override(QUICK, ["learning_curve.draws=5"])
     with pytest.raises(ValueError, match=r"settings of learning_curve have no effect here. Add learning_curve=True"):
         acclimate.race("arxiv", recipe=recipe, out=tmp_path)
-
-
-def test_a_run_of_another_format_is_left_alone(tmp_path, toy_inputs, pretrained):
     files.write_json(tmp_path / "study.json", {"format": 99, "acclimate": "9.9"})
     with pytest.raises(ValueError, match=r"was written by acclimate 9\.9 in format 99"):
         acclimate.race(toy_inputs / "train.jsonl", model=pretrained, recipe=QUICK, out=tmp_path)

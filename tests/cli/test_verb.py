@@ -48,13 +48,10 @@ def raced(toy_race, tmp_path) -> Path:
     return tmp_path / "raced"
 
 
-def test_help_lists_the_verbs(run):
+def test_help_lists_the_verbs_and_the_version_is_told(run):
     status, said = run("--help")
     assert status == 0
     assert all(f" {verb} " in said for verb in VERBS if " " not in verb)
-
-
-def test_the_version_is_told(run):
     assert run("--version") == (0, f"acclimate {version('acclimate')}\n")
 
 

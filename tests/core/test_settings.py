@@ -67,12 +67,9 @@ def test_what_is_wrong_in_a_table_of_a_list_is_named(assignment, said):
         settings.override(Several(), [assignment])
 
 
-def test_assignments_reach_nested_settings():
+def test_assignments_reach_nested_settings_and_an_integer_is_taken_for_a_float():
     stated = settings.override(Outer(), ["plan.steps=20", "choose=last", 'names=["x", "y"]', "dropout=0", "corpus=a/b"])
     assert stated == Outer(Path("a/b"), "last", True, 0.0, ("x", "y"), Inner(steps=20))
-
-
-def test_an_integer_is_taken_for_a_float_and_not_the_other_way_round():
     assert settings.override(Inner(), ["rate=1"]).rate == 1.0
     with pytest.raises(ValueError, match=r"steps = 1\.5 is float, but must be int"):
         settings.override(Inner(), ["steps=1.5"])

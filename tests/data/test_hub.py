@@ -207,13 +207,10 @@ def test_config_split_and_revision_can_be_named(online):
     assert {split: len(rows) for split, rows in read.splits.items()} == {"train": 25, "dev": 5, "test": 30}
 
 
-def test_a_test_set_without_labels_is_left_out_and_reported(online):
+def test_a_test_set_without_labels_is_left_out_and_the_hubs_own_parquet_files_stand_in(online):
     read = read_files(labelled_files("films/glue:sst2", STATED))
     assert read.divided == ("test",)
     assert read.notes[0].endswith("the labels of test are withheld, so the split was not read.")
-
-
-def test_the_hubs_own_parquet_files_stand_in(online):
     read = read_files(labelled_files("films/converted", STATED))
     assert len(read.splits["test"]) == 20
     assert read.labels == ("0", "1")
@@ -304,12 +301,9 @@ def test_a_fault_is_one_line_with_the_way_out(online, name, choice, said):
     assert "\n" not in str(error.value)
 
 
-def test_a_missing_column_names_the_dataset_and_its_columns(online):
+def test_a_dataset_of_the_hub_is_one_of_several_and_a_missing_column_names_it(online):
     with pytest.raises(ValueError, match=r"films/reviews, split train: no column 'labl'; the nearest is 'label'"):
         labelled_files("films/reviews", LabelledFiles(train=Path(), label="labl"))
-
-
-def test_a_dataset_of_the_hub_is_one_of_several(online):
     assert len(read_dataset("films/converted", None).splits["test"]) == 20
     assert read_dataset(LabelledFiles(train=Path("films/glue:cola"), test=Path("validation")), None).divided == ("dev",)
 

@@ -323,14 +323,11 @@ def test_where_the_split_put_near_copies_on_both_sides_the_doctor_names_group():
     assert "--group" in examine(replace(given, divided=("test",))).as_text()
 
 
-def test_removing_refuses_to_lose_a_class():
+def test_removing_refuses_to_lose_a_class_or_to_empty_a_split():
     test = [*examples("test", 20), Example("rare test", text("rare"), "salt")]
     given = labelled([*examples("train", 60), replace(test[-1], id="rare train")], examples("dev", 20), test)
     with pytest.raises(ValueError, match="no training example has the label 'salt'"):
         removed(given, examine(given))
-
-
-def test_removing_refuses_to_empty_a_split():
     rows = examples("test", 20)
     given = labelled(examples("train", 60), [replace(row, id=f"copy of {row.id}") for row in rows], rows)
     with pytest.raises(ValueError, match="every row of dev contains a test text"):

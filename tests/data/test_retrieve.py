@@ -261,12 +261,9 @@ def test_a_cache_that_cannot_be_written_stops_nothing(corpus, splits, retrieved,
     assert (tmp_path / "run" / "index").is_dir()
 
 
-def test_nothing_needs_to_be_sealed(corpus, splits, tmp_path):
+def test_training_texts_are_needed_and_no_sealed_ones(corpus, splits, tmp_path):
     done = retrieve_for(corpus, {"train": splits["train"]}, tmp_path / "run", RetrieveRecipe(k=5))
     assert done.facts["left_out"]["leaking"] == 0
-
-
-def test_training_texts_are_needed(corpus, tmp_path):
     with pytest.raises(ValueError, match="no training text"):
         retrieve_for(corpus, {"train": []}, tmp_path / "none")
 

@@ -48,19 +48,13 @@ def test_the_words_that_carry_the_score_are_those_of_nine_tenths():
     assert list(carrying([("a", 1.0), ("b", 9.0)])) == ["b"]
 
 
-def test_words_are_marked_whole_in_capitals_or_not():
+def test_words_are_marked_whole_in_capitals_or_not_and_others_nowhere():
     parts = marked("Oxide, oxides and NITRIC_OXIDE; nitric", {"oxide": 1.0, "nitric": 1.0})
     assert hits(parts) == ["Oxide", "nitric"]
     assert "".join(text for text, _ in parts) == "Oxide, oxides and NITRIC_OXIDE; nitric"
     assert hits(marked("Ärzte in São Paulo", {"ärzte": 1.0, "são": 2.0})) == ["Ärzte", "São"]
-
-
-def test_what_stands_in_no_text_is_marked_nowhere():
     assert marked("oxides", {"oxid": 1.0}) == (("oxides", False),)
     assert marked("", {"oxid": 1.0}) == ()
-
-
-def test_the_words_of_a_cased_analyzer_are_found():
     assert hits(marked("US and us", {"US": 1.0})) == ["US"]
 
 

@@ -91,12 +91,9 @@ def test_chance_is_the_share_of_such_keys_over_all():
     assert found.by_chance == (2 / 4, 3 / 4)
 
 
-def test_texts_of_special_tokens_alone_are_refused():
+def test_texts_of_special_tokens_alone_and_weights_that_are_no_numbers_are_refused():
     with pytest.raises(ValueError, match="none of the 2 texts has a token that is not special"):
         maxima(head([0, 0]), texts=[[CLS, SEP], [CLS, SEP]])
-
-
-def test_weights_that_are_no_numbers_are_refused():
     with pytest.raises(ValueError, match="is NaN"):
         maxima(torch.full((3, 3), float("nan")), texts=[[CLS, 7, SEP]])
 

@@ -339,11 +339,8 @@ def test_base_and_large_are_those_of_the_architectures_authors():
     assert shape_of("large", "bert", **NONE) == Shape(24, 1024, 16)
 
 
-def test_numbers_that_are_not_stated_are_those_of_bert_base():
+def test_numbers_that_are_not_stated_are_those_of_bert_base_and_those_of_a_size_its_own():
     assert shape_of("", "bert", layers=2, hidden=None, heads=None) == Shape(2, 768, 12)
-
-
-def test_a_size_and_a_number_that_is_not_its_own_are_refused():
     assert shape_of("tiny", "bert", layers=2, hidden=128, heads=None) == Shape(2, 128, 2)
     with pytest.raises(ValueError, match="size = 'tiny' of bert has layers = 2, but layers = 12 is also given"):
         shape_of("tiny", "bert", layers=12, hidden=None, heads=None)

@@ -100,14 +100,11 @@ def test_gradients_through_sparse_logits_are_the_dense_ones(model):
         torch.testing.assert_close(sparse[name], gradient, atol=1e-5, rtol=0, msg=name)
 
 
-def test_a_full_attention_mask_and_none_give_the_same_logits(model):
+def test_a_full_attention_mask_and_none_give_the_same_logits_and_no_masked_position_none(model):
     piece, positions = piece_for(model, lengths=(8, 8), width=8), torch.tensor([2, 9])
     with_mask = masked_logits(model, piece, positions)
     without = masked_logits(model, {"input_ids": piece["input_ids"]}, positions)
     assert torch.equal(with_mask, without)
-
-
-def test_no_masked_position_gives_no_logits_and_zero_gradients(model):
     logits = masked_logits(model, piece_for(model), torch.tensor([], dtype=torch.int64))
     assert logits.shape == (0, VOCABULARY)
     logits.sum().backward()

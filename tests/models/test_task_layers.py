@@ -290,14 +290,10 @@ def test_mentions_can_be_the_mean_of_their_tokens_and_no_other_token_counts(dtyp
     torch.testing.assert_close(result, torch.stack(rows))
 
 
-def test_starts_are_the_first_tokens_side_by_side():
+def test_starts_are_the_first_tokens_and_a_pair_is_means_their_distance_and_their_product():
     hidden_BTD = torch.randn(2, 7, 4)
     rows = [torch.cat([hidden_BTD[row, start] for start, _ in PLACES[row].tolist()]) for row in range(2)]
     assert torch.equal(pooled(hidden_BTD, PLACES, "starts"), torch.stack(rows))
-
-
-def test_a_pair_is_the_means_of_its_texts_their_distance_and_their_product():
-    hidden_BTD = torch.randn(2, 7, 4)
     rows = []
     for row in range(2):
         u_D, v_D = (hidden_BTD[row, start:end].mean(dim=0) for start, end in PLACES[row].tolist())
@@ -407,15 +403,12 @@ def test_an_mlp_is_as_wide_as_the_encoder_and_its_last_layer_is_the_output_layer
     assert output_layer(model) is model.classifier
 
 
-def test_a_checkpoint_that_read_mentions_can_be_tuned_to_read_the_first_token(bert, tmp_path):
+def test_a_checkpoint_that_read_mentions_can_be_tuned_to_read_the_first_token_but_no_tags(bert, tmp_path):
     with quiet():
         load_classifier(bert, ("a", "b"), seed=1, pooling="starts").save_pretrained(tmp_path / "tuned")
     plain = load_classifier(tmp_path / "tuned", ("a", "b"), seed=1)
     assert type(plain).__name__ == "BertForSequenceClassification"
     assert not hasattr(plain.config, "text_pooling")
-
-
-def test_tags_have_no_two_mentions_and_a_layer_of_their_own(bert):
     for asked in ({"sequence_layer": "bilstm"}, {"pooling": "mentions"}):
         with pytest.raises(ValueError, match="not to kind 'tokens'"):
             load_classifier(bert, ("O", "B"), seed=1, kind="tokens", **asked)

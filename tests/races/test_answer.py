@@ -131,13 +131,10 @@ def test_the_best_encoder_is_compared_with_the_baseline() -> None:
     )
 
 
-def test_an_answer_needs_the_untouched_model() -> None:
+def test_an_answer_needs_the_untouched_model_whose_score_alone_is_one() -> None:
     for raced in ([], [rival("DAPT", 0.1, p=0.01)], [replace(untouched(), contestant="other")]):
         with pytest.raises(ValueError, match="needs a score of the untouched model"):
             answer_in_words(race_of(raced))
-
-
-def test_the_score_of_a_model_alone_is_the_answer() -> None:
     said = answer(race_of([untouched()]))
     assert re.fullmatch(r"The model scores \d+\.\d \[\d+\.\d, \d+\.\d\] points of [\w-]+\.", said.headline)
     assert (said.kind, said.evidence) == ("none", ("Nothing was compared with it.",))

@@ -79,12 +79,9 @@ def test_a_race_clips_neither_tapt_nor_tapter_and_keeps_what_is_stated():
         assert recipe.dapt.plan.clip == 1
 
 
-def test_rates_that_are_stated_are_searched():
+def test_rates_that_are_stated_are_searched_and_nothing_that_is_not_listed():
     assert rates("finetune.plan.rate=1e-3", "search.rates=[1e-4,2e-4]") == ["rate 0.0001", "rate 0.0002"]
     assert rates("finetune.epochs=3", "search.epochs=[1,2]") == ["epochs 1", "epochs 2"]
-
-
-def test_nothing_is_searched_unless_it_is_listed():
     assert [len(rates(f"finetune.preset={preset}")) for preset in ("robust", "papers")] == [1, 1]
     assert rates("finetune.plan.rate=2e-5") == ["rate 2e-05"]
     assert rates("finetune.preset=papers", "search.rates=[2e-5,4e-5]") == ["rate 2e-05", "rate 4e-05"]

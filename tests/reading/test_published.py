@@ -85,18 +85,12 @@ def test_a_form_is_named_after_a_comma(data):
         published("topics, missing", data)
 
 
-def test_what_is_no_dataset_is_told_the_nearest(data):
+def test_what_is_no_dataset_is_told_the_nearest_and_a_wrong_folder_the_right_one(data, tmp_path):
     with pytest.raises(ValueError, match="no dataset is named 'Topcis'; the nearest is 'Topics'"):
         published("Topcis", data)
-
-
-def test_a_folder_of_the_wrong_level_is_told_where_the_right_one_is(data, tmp_path):
     for given in (data / "topics", tmp_path):
         with pytest.raises(ValueError, match=f"there is no folder {given}/topics. But {data} has .* --data {data}"):
             published("Topics", given)
-
-
-def test_a_dataset_that_may_be_fetched_names_the_command(data):
     with pytest.raises(ValueError, match=f"Fetch it: acclimate data fetch blurb --to {data}"):
         published("GAD", data)
     with pytest.raises(ValueError, match=r"there is no folder .*/glue/cola. Get it from https://gluebenchmark.com"):

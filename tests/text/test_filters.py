@@ -54,13 +54,10 @@ def test_the_languages_are_those_of_the_model_that_have_two_letters():
     assert set(LANGUAGES) == {label for label in labels if len(label) == 2} - {"nn"}
 
 
-def test_foreign_names_and_a_quotation_change_nothing():
+def test_foreign_names_a_quotation_and_how_a_long_text_goes_on_change_nothing():
     text = f"{DECLARED['en']} The French text has « naissent libres et égaux », and α-helix and β-blockers are Greek."
     assert language(text) == "en"
     assert language(f"{DECLARED['en']} 日本 (Nihon)") == "en"
-
-
-def test_only_the_beginning_of_a_text_is_read():
     assert language(f"{DECLARED['en']} " * (1 + READ // len(DECLARED["en"])) + DECLARED["de"] * 99) == "en"
 
 

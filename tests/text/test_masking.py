@@ -128,15 +128,12 @@ def test_impossible_replacements_are_refused():
         Replacement(MASK, 5, SPECIAL)
 
 
-def test_a_tokenizer_says_what_masks_and_what_is_special(tokenizers):
+def test_a_tokenizer_says_what_masks_and_what_is_special_or_is_refused(tokenizers):
     for tokenizer in tokenizers.values():
         found = replacement_of(tokenizer)
         assert (found.mask, found.masked, found.random) == (tokenizer.mask_token_id, 0.8, 0.1)
         assert found.vocabulary == len(tokenizer)
         assert set(found.special) == set(tokenizer.all_special_ids)
-
-
-def test_a_tokenizer_without_a_mask_is_refused(tokenizers):
     tokenizer = copy.deepcopy(tokenizers["wordpiece"])
     tokenizer.mask_token = None
     with pytest.raises(ValueError, match="has no mask_token"):

@@ -86,12 +86,9 @@ def words(tmp_path):
     return write_corpus((Document(str(number), text) for number, text in enumerate(texts)), tmp_path / "words")
 
 
-def test_words_are_what_white_space_parts(words):
+def test_words_are_what_white_space_parts_and_some_document_has_to_have_enough(words):
     for least in range(1, 5):
         assert long_documents(words, least).tolist() == [count >= least for count in (2, 4, 3, 1)]
-
-
-def test_a_filter_that_leaves_nothing_is_refused(words):
     with pytest.raises(ValueError, match="longest of 4 documents has 4 words"):
         long_documents(words, 5)
 

@@ -26,19 +26,13 @@ def test_the_rate_is_never_0_while_a_step_is_to_come_nor_above_the_peak(steps, w
     assert all(0 < plan.rate_at(step) <= 3e-5 for step in range(steps))
 
 
-def test_a_stable_rate_rises_stays_and_falls_as_1_less_the_root_of_what_is_done():
+def test_a_stable_rate_falls_as_1_less_the_root_of_what_is_done_and_a_constant_one_stays():
     plan = Plan(steps=10, rate=1.0, warmup_steps=2, schedule="stable", decay=0.4)
     assert [plan.rate_at(step) for step in range(6)] == [0.5, *5 * [1.0]]
     falling = [plan.rate_at(step) for step in range(6, 10)]
     assert falling == pytest.approx([1.0, 1 - math.sqrt(1 / 4), 1 - math.sqrt(2 / 4), 1 - math.sqrt(3 / 4)])
-
-
-def test_a_constant_rate_stays_to_the_end():
     plan = Plan(steps=5, rate=1.0, warmup_steps=2, schedule="constant")
     assert [plan.rate_at(step) for step in range(5)] == [0.5, *4 * [1.0]]
-
-
-def test_a_warm_up_in_steps_takes_the_place_of_its_share():
     assert Plan(steps=10, warmup=0.4, warmup_steps=2).rate_at(1) == Plan(steps=10, warmup=0.2).rate_at(1)
 
 

@@ -39,19 +39,13 @@ def test_a_spike_is_told_in_deviations_from_the_running_median():
     assert np.flatnonzero(found).tolist() == [200, 300, 301]
 
 
-def test_losses_of_a_fine_tuned_model_close_to_0_with_a_long_tail_are_no_spikes():
+def test_losses_close_to_0_all_but_the_same_or_known_by_heart_are_no_spikes():
     losses = np.random.default_rng(5).lognormal(-4, 1.5, 1000)
     spikes = Spikes()
     assert not any(map(spikes.add, losses))
-
-
-def test_losses_of_rows_that_are_known_by_heart_are_no_spikes():
     spikes = Spikes()
     losses = [*(2 * np.exp(-np.arange(150) / 20)), 0.002, 0.09, 0.5, 1.5]
     assert [spikes.add(loss) > 0 for loss in losses][-4:] == [False, False, False, True]
-
-
-def test_losses_that_are_all_but_the_same_or_0_are_no_spikes():
     spikes = Spikes()
     assert not any(spikes.add(loss) for loss in [*200 * [1.0], 1.01, *200 * [0.0]])
 

@@ -103,11 +103,8 @@ def test_a_race_has_an_hour_unless_a_budget_or_none_is_stated() -> None:
         budget_or_usual("nothing", recipe)
 
 
-def test_a_race_that_takes_no_budget_has_no_usual_one_and_says_so() -> None:
+def test_a_race_that_takes_no_budget_and_probes_alone_have_no_usual_one() -> None:
     recipe = replace(for_model(), folds=5)
     assert budget_or_usual(None, recipe) == (None, ("no limit, because cross-validation does not support budgets",))
     assert budget_or_usual("20min", recipe) == (parse_budget("20min"), ()), "what the user states is refused elsewhere"
-
-
-def test_probes_alone_have_no_usual_budget() -> None:
     assert budget_or_usual(None, for_model(), probe_only=True) == (None, ())

@@ -116,16 +116,12 @@ NF-kappa\tB-protein
 """
 
 
-def test_lines_that_begin_documents_are_no_words_and_name_groups(tmp_path):
+def test_lines_that_begin_documents_name_groups_and_types_are_merged_where_that_is_stated(tmp_path):
     (tmp_path / "dev.tsv").write_text(WRITTEN)
     assert list(iob_examples(tmp_path / "dev.tsv", "dev")) == [
         Example("dev:1", "IL-2 gene of", ("B-DNA", "I-DNA", "O"), None, "dev, document 1"),
         Example("dev:2", "NF-kappa", ("B-protein",), None, "dev, document 2"),
     ]
-
-
-def test_types_are_merged_where_that_is_stated(tmp_path):
-    (tmp_path / "dev.tsv").write_text(WRITTEN)
     assert [row.label for row in iob_examples(tmp_path / "dev.tsv", "dev", merged=True)] == [("B", "I", "O"), ("B",)]
 
 
