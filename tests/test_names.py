@@ -51,13 +51,10 @@ def names_of_modules() -> dict[str, tuple[set[str], set[str]]]:
     return found
 
 
-def test_variables_and_parameters_are_nouns():
+def test_variables_and_parameters_are_nouns_and_no_function_is_named_for_a_preposition():
     assert {*variables(ast.parse("def f(given): _each = 1; [found for found in given]"))} == {"given", "_each", "found"}
     found = {place: {name.strip("_") for name in names} & NO_NOUNS for place, (names, _) in names_of_modules().items()}
     assert not {place: names for place, names in found.items() if names - WRITTEN.get(place, set())}
-
-
-def test_no_function_is_named_for_a_preposition():
     found = [(place, name) for place, (_, names) in names_of_modules().items() for name in names - EXCEPTIONS]
     assert len(found) > 1000
     assert not [(place, name) for place, name in found if name.strip("_").partition("_")[0] in PREPOSITIONS]

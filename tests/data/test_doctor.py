@@ -412,12 +412,9 @@ def test_numbers_and_single_letters_are_not_looked_for(labels):
     assert doctor.give_aways(rows) == []
 
 
-def test_a_text_that_is_the_id_is_a_warning():
+def test_a_text_that_is_the_id_and_a_group_that_decides_the_label_are_told():
     [finding] = doctor.give_aways([replace(row, text=row.id) for row in examples("train", 20)])
     assert (finding.level, "100% of the training rows" in finding.what) == ("warning", True)
-
-
-def test_a_group_that_decides_the_label_is_told():
     rows = examples("train", 60)
     decided = [replace(row, group=f"{row.label} {number % 6}") for number, row in enumerate(rows)]
     [finding] = doctor.give_aways(decided)

@@ -76,16 +76,13 @@ def test_odd_long_texts_are_cut_too(text):
     assert 0 < len(shown) <= 104
 
 
-def test_an_example_says_rank_score_source_and_what_is_shared():
+def test_an_example_says_rank_score_source_and_what_is_shared_if_words_are_known():
     [example] = page_examples([QUERY])
     [document] = example.documents
     assert document.about == "rank 1, score 25.00, source wikipedia, document wiki-7"
     assert document.words == "In common: inos 9.00, oxide 6.00, nitric 5.50, inducible 4.00; 2 more add 0.50."
     assert hits(document.parts) == ["inducible", "nitric", "oxide", "iNOS"]
     assert hits(example.query.parts) == ["nitric", "oxide", "inducible", "nitric", "oxide", "iNOS"]
-
-
-def test_a_document_of_which_no_words_are_known_is_shown_without_marks():
     [example] = page_examples([replace(QUERY, documents=[replace(DOCUMENT, terms=(), source="")])])
     assert example.documents[0].words == "No common word is known."
     assert example.documents[0].about == "rank 1, score 25.00, document wiki-7"

@@ -76,7 +76,7 @@ def test_a_shared_maximum_counts_in_parts_whatever_its_order():
     assert (two.previous_LH.item(), two.next_LH.item(), two.marked_LH.item()) == (0.5, 1.5, 1.5)
 
 
-def test_padding_is_neither_asked_nor_looked_at():
+def test_padding_is_neither_asked_nor_looked_at_and_chance_is_the_share_of_such_keys():
     weights = head([5, 5, 5, 5, 5, 5])
     weights[1, 0] = 0.4
     found = maxima(weights, texts=[[CLS, 7, SEP], [CLS, 7, 8, 9, 7, SEP]])
@@ -84,9 +84,6 @@ def test_padding_is_neither_asked_nor_looked_at():
     assert found.previous_LH.item() == 1  # of the short text; column 5 is padding there
     assert found.next_LH.item() == 1
     assert found.marked_LH.item() == 5
-
-
-def test_chance_is_the_share_of_such_keys_over_all():
     found = maxima(head([0, 0, 0, 0]), texts=[[CLS, 7, PERIOD, SEP]])
     assert found.by_chance == (2 / 4, 3 / 4)
 

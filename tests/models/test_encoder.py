@@ -296,7 +296,7 @@ def test_a_hub_id_that_cannot_be_fetched_is_named_with_the_way_out(load, monkeyp
 # Random encoders
 
 
-def test_a_new_encoder_is_a_function_of_its_arguments():
+def test_a_new_encoder_is_a_function_of_its_arguments_and_impossible_sizes_are_refused():
     first, again, other = new_encoder(**SMALL), new_encoder(**SMALL), new_encoder(**{**SMALL, "seed": 6})
     assert same(first, again)
     assert not same(first, other)
@@ -304,9 +304,6 @@ def test_a_new_encoder_is_a_function_of_its_arguments():
     assert first.config.pad_token_id == 0
     assert not first.training
     assert first.bert.encoder.layer[0].output.dense.weight.std().item() == pytest.approx(0.02, rel=0.05)
-
-
-def test_impossible_sizes_are_refused():
     with pytest.raises(ValueError, match="hidden is 32, which 3 heads cannot divide"):
         new_encoder(**{**SMALL, "heads": 3})
     with pytest.raises(ValueError, match="pad is 200, but a vocabulary of 200"):

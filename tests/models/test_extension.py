@@ -79,13 +79,10 @@ def test_free_rows_are_filled_before_there_are_more():
     torch.testing.assert_close(word_embeddings(model)[VOCABULARY], expected)
 
 
-def test_encoder_without_a_head_gets_embeddings_alone():
+def test_encoder_without_a_head_gets_embeddings_alone_and_the_tokenizer_of_another_model_is_an_error():
     model = encoder_of(FAMILIES["modernbert"]())
     add_rows(model, PIECES, VOCABULARY, start_ND=None)
     assert len(word_embeddings(model)) == VOCABULARY + 2
-
-
-def test_tokenizer_that_belongs_to_another_model_is_an_error():
     with pytest.raises(ValueError, match="250 entries, but the model has only 200 embeddings"):
         add_rows(FAMILIES["bert"](), PIECES, 250, start_ND=None)
 

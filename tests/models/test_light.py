@@ -147,7 +147,7 @@ def test_weights_of_adapters_that_are_missing_are_an_error(adapted, tokenizer, t
         load_masked_language_model(tmp_path)
 
 
-def test_adapters_that_are_there_are_kept():
+def test_adapters_that_are_there_are_kept_and_a_family_without_known_places_has_none():
     model = FAMILIES["bert"]()
     add_adapters(model, 4, seed=0)
     before = next(adapters_of(model)).down.weight.clone()
@@ -155,9 +155,6 @@ def test_adapters_that_are_there_are_kept():
     assert torch.equal(next(adapters_of(model)).down.weight, before)
     with pytest.raises(ValueError, match=r"bottleneck 4\. Set bottleneck=4"):
         add_adapters(model, 8, seed=0)
-
-
-def test_family_without_known_places_has_no_adapters():
     with pytest.raises(ValueError, match="does not support adapters in a 'mpnet'"):
         add_adapters(mpnet(), 4, seed=0)
 

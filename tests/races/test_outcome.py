@@ -399,7 +399,7 @@ def test_what_failed_learnt_nothing_or_was_probed_is_no_candidate():
         assert choose([other, *rest], 1.0).contestant == "untouched"
 
 
-def test_a_baseline_is_used_if_no_encoder_learnt_the_task_and_the_baseline_did():
+def test_a_baseline_is_used_if_it_learnt_the_task_and_no_encoder_did_or_there_is_but_a_probe():
     untaught = result("untouched", 0.5, learnt=False)
     chosen = choose([untaught, result("TF-IDF", 0.6)], 1.0)
     assert (chosen.contestant, chosen.encoder) == ("TF-IDF", "")
@@ -407,9 +407,6 @@ def test_a_baseline_is_used_if_no_encoder_learnt_the_task_and_the_baseline_did()
     nothing = choose([untaught, result("TF-IDF", 0.5, learnt=False)], 1.0)
     assert (nothing.contestant, nothing.encoder, nothing.reason) == ("", "", "")
     assert encoder_to_train([untaught, result("TF-IDF", 0.6)], 1.0) == ""
-
-
-def test_a_probe_alone_leaves_the_baseline():
     probe = replace(result("untouched", 0.9), row=probe_row("untouched"), probe=True)
     assert choose([probe, result("TF-IDF", 0.6)], 1.0).reason == "TF-IDF is used, because nothing was fine-tuned."
     assert choose([probe], 1.0).contestant == ""

@@ -133,15 +133,12 @@ def test_of_two_wanted_relations_the_last_counts_and_unwanted_ones_do_not():
     assert examples(twice)[0].label == "CPR:3"
 
 
-def test_a_discontinuous_mention_counts_from_its_first_character_to_its_last():
+def test_a_discontinuous_mention_counts_from_its_first_character_to_its_last_unless_rejected():
     text = "ACE or renin inhibitors raise potassium."
     split = Mention("e0", "DRUG", ((0, 3), (13, 23)))
     other = Mention("e1", "DRUG", ((30, 39),))
     [example] = examples(Annotated("d", text, (split, other), (), "made.xml:1"), pairs=ALIKE)
     assert example.text == "@DRUG$ raise @DRUG$."
-
-
-def test_what_was_rejected_is_handed_on():
     rejected = Rejected("made.tsv:2", "no text")
     assert examples(rejected, DOCUMENT)[0] == rejected
 

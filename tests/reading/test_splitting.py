@@ -87,7 +87,7 @@ def test_large_groups_still_leave_each_split_about_its_share() -> None:
             assert sum(row.label == label for row in splits[split]) == pytest.approx(share * size, abs=8)
 
 
-def test_the_same_seed_gives_the_same_split_whatever_the_order_and_the_ids() -> None:
+def test_the_same_seed_gives_the_same_split_whatever_the_ids_and_the_order_which_rows_keep() -> None:
     examples = labelled({"a": 50, "b": 30, "c": 5})
     texts = {split: {row.text for row in rows} for split, rows in divided(examples).items()}
     mixed = [replace(row, id=f"new {row.id}") for row in random.Random(1).sample(examples, len(examples))]
@@ -95,9 +95,6 @@ def test_the_same_seed_gives_the_same_split_whatever_the_order_and_the_ids() -> 
     assert again == texts
     other = {split: {row.text for row in rows} for split, rows in divided(examples, seed=1).items()}
     assert other != texts
-
-
-def test_rows_of_a_split_keep_their_order() -> None:
     for rows in divided(labelled({"a": 50, "b": 30})).values():
         assert [int(row.id) for row in rows] == sorted(int(row.id) for row in rows)
 

@@ -44,14 +44,11 @@ def examples(*labels) -> list[Example]:
     return [Example(f"row {row}", "heart moon clay", label) for row, label in enumerate(labels)]
 
 
-def test_texts_become_rows_in_their_order_cut_to_the_longest(tokenizer):
+def test_texts_and_pairs_become_rows_in_their_order_cut_to_the_longest(tokenizer):
     rows = encode_rows([Example("a", "heart moon clay", ""), Example("b", "clay", "")], tokenizer, 4)
     assert rows.ids.tolist() == [2, 5, 6, 3, 2, 7, 3]
     assert rows.offsets.tolist() == [0, 4, 7]
     assert (rows.names, rows.rows, rows.tokens, rows.pad) == (["a", "b"], {}, {}, 0)
-
-
-def test_of_a_pair_the_longer_text_is_cut_and_the_second_has_its_own_type(tokenizer):
     pair = [Example("a", "heart moon clay", "", pair="clay"), Example("b", "moon", "")]
     rows = encode_rows(pair, tokenizer, 6)
     assert rows.ids.tolist() == [2, 5, 6, 3, 7, 3, 2, 6, 3, 3]

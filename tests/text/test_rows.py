@@ -147,12 +147,9 @@ def test_a_tokenizer_without_two_types_is_refused(tokenizers):
         frame_of(tokenizers["bytes"])
 
 
-def test_rows_that_have_no_room_are_refused(tokens, tokenizer):
+def test_rows_that_have_no_room_are_refused_and_others_have_their_mean_length(tokens, tokenizer):
     with pytest.raises(ValueError, match="max_tokens to at least 5"):
         made(tokens, tokenizer, longest=4)
-
-
-def test_mean_tokens_of_a_row(tokens, tokenizer):
     rows = made(replace(tokens), tokenizer)
     expected = [end - begin + 3 for begin, end in pairwise(rows.segments.boundaries)]
     assert rows.mean_tokens == pytest.approx(np.mean(expected))

@@ -125,12 +125,10 @@ def test_shares_of_the_replacement_are_settings(tokens):
     np.testing.assert_array_equal(batch.ids[predicted], batch.tokens["labels"][predicted])
 
 
-def test_evaluation_covers_every_segment_once(tokens):
+def test_evaluation_covers_every_segment_once_with_masks_that_do_not_depend_on_the_batch(tokens):
     batches = evaluation_batches(tokens, batch=6, longest=LONGEST, seed=0)
     assert [row for batch in batches for row in originals(batch)] == expected_rows(tokens)
 
-
-def test_evaluation_masks_do_not_depend_on_the_batch(tokens):
     def labels(batch, seed):
         batches = evaluation_batches(tokens, batch=batch, longest=LONGEST, seed=seed)
         return np.concatenate([piece.tokens["labels"] for piece in batches])
@@ -253,7 +251,7 @@ def test_shares_hold_over_a_run_and_every_row_comes_in_turn(batch, share):
         assert all(window(step)[1] == window(step + 1)[0] for step in range(4, 104))
 
 
-def test_rows_of_two_streams_make_one_batch_and_each_has_masks_of_its_own(rows):
+def test_rows_of_two_streams_make_one_batch_with_masks_of_their_own_or_one_has_none(rows):
     windows = shares(6, 0.5)
     streams = [sampled_rows(rows, window, seed=0, rate=0.3, beside=number) for number, window in enumerate(windows)]
     batch = side_by_side(streams)(2)
@@ -262,9 +260,6 @@ def test_rows_of_two_streams_make_one_batch_and_each_has_masks_of_its_own(rows):
     np.testing.assert_array_equal(batch.take(np.arange(3, 6)).tokens["labels"], alone[1].tokens["labels"])
     assert list(batch.names) == [*alone[0].names, *alone[1].names]
     assert list(alone[0].names) != list(alone[1].names)
-
-
-def test_a_step_may_have_no_row_of_one_of_them(rows):
     windows = shares(3, 0.1)
     streams = [sampled_rows(rows, window, seed=0, rate=0.3, beside=number) for number, window in enumerate(windows)]
     assert len(streams[1](0)) == 0

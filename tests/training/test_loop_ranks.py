@@ -68,7 +68,7 @@ def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return places
 
 
-def test_two_processes_give_the_losses_of_one(both):
+def test_two_processes_give_the_losses_and_the_weights_of_one(both):
     one, two = (json.loads((both[number] / "losses.json").read_text()) for number in (1, 2))
     assert one.keys() == two.keys()
     for name, steps in one.items():
@@ -76,9 +76,6 @@ def test_two_processes_give_the_losses_of_one(both):
             assert found[0] == pytest.approx(expected[0], abs=1e-5), name
             assert found[1] == pytest.approx(expected[1], rel=1e-3), name
             assert found[2:] == expected[2:], name
-
-
-def test_two_processes_give_the_weights_of_one(both):
     paths = sorted(both[1].glob("*.safetensors"))
     assert len(paths) == len(json.loads((both[1] / "losses.json").read_text())) > len(every_objective.MECHANISMS)
     for path in paths:

@@ -97,12 +97,9 @@ def test_vectors_without_ngrams_have_no_shortest_piece():
     assert found.regularised_V.tolist() == [False, False, False, True]
 
 
-def test_a_vocabulary_without_any_vector_is_refused():
+def test_a_vocabulary_without_any_vector_and_a_tokenizer_without_its_marks_are_refused():
     with pytest.raises(ValueError, match=r"none of the 1 .* has a vector\. Give vectors of the same language"):
         vocabulary_vectors(tokenizer_of("wordpiece", ["gene", "the"]), Known("valve"), size=5, lower=True)
-
-
-def test_a_tokenizer_that_does_not_know_its_marks_is_refused():
     tokenizer = tokenizer_of("wordpiece", ["gene"])
     tokenizer.backend_tokenizer.decoder = None
     with pytest.raises(ValueError, match="has no decoder"):
