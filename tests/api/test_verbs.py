@@ -458,11 +458,7 @@ def test_analyses_take_it(checkpoint: Checkpoint, toy_inputs: Path, tmp_path: Pa
     sources = {name: tmp_path / f"{name}.txt" for name in ("a", "b")}
     found = analyse_importance(checkpoint, sources, max_tokens=16, dropout=0.1)
     assert len(found.domains) == 2
-    corpus = write_corpus((line for line in documents(texts)), tmp_path / "corpus")
+    documents = (Document(str(number), text, "domain") for number, text in enumerate(texts))
+    corpus = write_corpus(documents, tmp_path / "corpus")
     compared = compare_vocabularies(VocabularyRecipe(size=0), corpus, tmp_path / "out", models=[checkpoint])
     assert compared is not None
-
-
-def documents(texts: list[str]) -> Any:
-    for number, text in enumerate(texts):
-        yield Document(str(number), text, "domain")

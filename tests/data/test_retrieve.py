@@ -34,15 +34,14 @@ def text(topic: str, words: int, generator: random.Random) -> str:
     return " ".join(generator.choice(TOPICS[topic] if generator.random() < 0.5 else PLAIN) for _ in range(words))
 
 
-def rows(split: str, size: int, generator: random.Random) -> list[Example]:
-    topics = generator.choices(["cell", "star"], k=size)
-    return [Example(f"{split}{place}", text(topic, 30, generator), topic) for place, topic in enumerate(topics)]
-
-
 @pytest.fixture(scope="module")
 def splits() -> dict:
     generator = random.Random(0)
-    return {split: rows(split, size, generator) for split, size in (("train", 20), ("dev", 8), ("test", 12))}
+    splits: dict = {}
+    for split, size in (("train", 20), ("dev", 8), ("test", 12)):
+        topics = generator.choices(["cell", "star"], k=size)
+        splits[split] = [Example(f"{split}{at}", text(topic, 30, generator), topic) for at, topic in enumerate(topics)]
+    return splits
 
 
 @pytest.fixture(scope="module")

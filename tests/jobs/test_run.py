@@ -262,7 +262,6 @@ import sys
 from pathlib import Path
 import running_jobs as work
 from acclimate.jobs import job as named
-from acclimate.jobs.job import Job
 from acclimate.jobs.run import do_all
 from acclimate.jobs.where import Where, working
 
@@ -270,14 +269,9 @@ named._versions = work.stated_versions
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job is started with it ignored
     place = Path(sys.argv[1])
-    jobs = [Job(f"wait {n}", work.wait_for, {"seconds": 300.0}, places={"way": place / f"way-{n}"}) for n in range(4)]
     with working(Where(workers=2)):
-        do_all(jobs, place / "run")
+        do_all(work.waiting_jobs(place), place / "run")
 """
-
-
-def waiting_jobs(place: Path) -> list[Job]:
-    return [Job(f"wait {n}", work.wait_for, {"seconds": 300.0}, places={"way": place / f"way-{n}"}) for n in range(4)]
 
 
 def alive(process: int) -> bool:
@@ -299,7 +293,7 @@ def until(condition, seconds: float = 240.0) -> None:
 def test_workers_end_with_their_driver_and_the_next_goes_on(how, tmp_path):
     script, run = tmp_path / "driver.py", tmp_path / "run"
     script.write_text(DRIVER)
-    jobs = waiting_jobs(tmp_path)
+    jobs = work.waiting_jobs(tmp_path)
     (tmp_path / "way-0").touch()
     found = [str(Path(work.__file__).parent), os.environ.get("PYTHONPATH", "")]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(found)}

@@ -73,19 +73,14 @@ def stream_of(recipe, place):
     return StageInputs(recipe, task, place, lambda progress: None).stream()
 
 
-def kinds(recipe, place) -> str:
-    """I for an internal batch, E for an external one."""
-    stream = stream_of(recipe, place)
-    return "".join("I" if "label" in stream(step).rows else "E" for step in range(recipe.plan.steps))
-
-
 @pytest.mark.parametrize(
     ("stated", "pattern"),
     [({"rho_1": 3}, "EEEIEEEIE"), ({"rho_1": 0}, "IIIIIIIII"), ({"external_only": True}, "EEEEEEEEE")],
 )
 def test_rho_1_external_batches_then_one_internal(recipe, stated, pattern, tmp_path):
     stated = replace(recipe, **stated)
-    assert kinds(stated, tmp_path) == pattern
+    stream = stream_of(stated, tmp_path)  # I for an internal batch, E for an external one
+    assert "".join("I" if "label" in stream(step).rows else "E" for step in range(stated.plan.steps)) == pattern
     assert stated.batches == (pattern.count("E"), pattern.count("I"))
 
 

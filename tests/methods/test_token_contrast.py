@@ -71,15 +71,11 @@ def test_tacl_has_each_masked_token_find_what_the_teacher_makes_of_it_among_its_
     torch.testing.assert_close(sums["mlm"], MaskedLanguageLoss(model).eval()(piece_of(batch))["mlm"])
 
 
-def added_by_context(model, ids: torch.Tensor) -> torch.Tensor:
-    """BERT's last hidden states less what its embedding module makes of the ids."""
-    return states(model, ids) - model.bert.embeddings(ids[None])[0]
-
-
 def test_taco_has_each_anchor_find_its_neighbour_among_anchors_of_the_rows_behind_it():
     model, batch = FAMILIES["bert"](), with_anchors(masked_rows(5), anchors=3, window=4, seed=1)
     objective = TokenAlignment(model, temperature=0.2, negatives=2).eval()
-    added = [added_by_context(model, masked) for masked, _, _ in rows_of(batch)]
+    # BERT's last hidden states less what its embedding module makes of the ids
+    added = [states(model, masked) - model.bert.embeddings(masked[None])[0] for masked, _, _ in rows_of(batch)]
     by_hand = 0.0
     for row in range(5):
         of_row = []

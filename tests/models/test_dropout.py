@@ -17,12 +17,6 @@ def is_random(model):
         return not torch.equal(model(IDS).logits, model(IDS).logits)
 
 
-def with_dropout(name, **probabilities):
-    model = FAMILIES[name]()
-    set_dropout(model.config, **probabilities)
-    return type(model)(model.config)
-
-
 def test_the_table_covers_every_family_with_a_sparse_head():
     assert set(DROPOUT_FIELDS) == set(SPARSE_HEADS)
 
@@ -30,7 +24,9 @@ def test_the_table_covers_every_family_with_a_sparse_head():
 @pytest.mark.parametrize("name", FAMILIES)
 @pytest.mark.parametrize("part", ["attention", "hidden"])
 def test_a_part_switches_its_dropout_and_nothing_else_is_left(name, part):
-    assert is_random(with_dropout(name, **{part: 0.5}))
+    model = FAMILIES[name]()
+    set_dropout(model.config, **{part: 0.5})
+    assert is_random(type(model)(model.config))
     model = FAMILIES[name](dropout=0.5)
     assert is_random(model)
     set_dropout(model.config, attention=0.0, hidden=0.0)

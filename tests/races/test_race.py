@@ -132,7 +132,9 @@ def test_the_same_race_again_calls_nothing(toy_race, monkeypatch):
 
     for job in foreseen_jobs(enter(toy_race.recipe, toy_race.materials), toy_race.run):
         monkeypatch.setitem(vars(job.work), "do", work)
-    monkeypatch.setattr(jobs_module.Job, "name", property(_recorded_name(toy_race)))
+    # the name of the job of that label in the run: the patched work has another
+    known = {files.read_json(path)["label"]: path.parent.name for path in (toy_race.run / "jobs").glob("*/job.json")}
+    monkeypatch.setattr(jobs_module.Job, "name", property(lambda job: known[job.label]))
     assert jobs_left(toy_race, toy_race.recipe) == []
     run_race(toy_race.recipe, toy_race.materials, toy_race.run, command="acclimate race")
     assert called == []  # but the models and the outcome were written again, the same
@@ -159,12 +161,6 @@ def test_the_same_race_again_calls_nothing(toy_race, monkeypatch):
 def jobs_left(raced, recipe):
     """The jobs that a race with this recipe would still do in the directory of the raced one."""
     return missing(foreseen_jobs(enter(recipe, raced.materials), raced.run), raced.run)
-
-
-def _recorded_name(raced):
-    """The name of the job of that label in the run: the patched work has another."""
-    known = {files.read_json(path)["label"]: path.parent.name for path in (raced.run / "jobs").glob("*/job.json")}
-    return lambda job: known[job.label]
 
 
 def test_another_setting_repeats_only_what_depends_on_it(toy_race):

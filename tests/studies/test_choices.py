@@ -55,29 +55,20 @@ def related(encoding: str, _: Path, split: str) -> Iterator[Example]:
         yield from relation_examples([document], PAIRS, labels={}, negative=label, encoding=encoding)
 
 
-def classified(_: Path, split: str) -> Iterator[Example]:
-    for example in related("original", _, split):
-        yield replace(example, spans=())
-
-
 def dataset(name: str, kind: str, labels: tuple[str, ...], metric: str, forms: tuple[Form, ...]) -> Dataset:
     about = {"counted": "instances", "sizes": {}, "citation": "Made up.", "licence": "none"}
     return Dataset(name, kind, name.lower(), kind, labels, METRICS[metric], max_tokens=32, forms=forms, **about)
 
 
 FORMS = tuple(
-    Form(
-        encoding,
-        (),
-        partial(related, encoding),
-        special=PAIRS.special_tokens(encoding) if encoding != "original" else (),
-    )
-    for encoding in ("dummies", "markers", "original")
+    Form(name, (), partial(related, name), special=PAIRS.special_tokens(name) if name != "original" else ())
+    for name in ("dummies", "markers", "original")
 )
+CLASSIFIED = Form("made up", (), lambda _, split: (replace(row, spans=()) for row in related("original", _, split)))
 CATALOGUE = (
     dataset("Words", "tokens", ("B-heart", "I-heart", "O"), "entity_f1", (Form("made up", (), tagged),)),
     dataset("Pairs", "sequence", ("heart", "orbit"), "accuracy", FORMS),
-    dataset("Texts", "sequence", ("heart", "orbit"), "accuracy", (Form("made up", (), classified),)),
+    dataset("Texts", "sequence", ("heart", "orbit"), "accuracy", (CLASSIFIED,)),
 )
 
 
