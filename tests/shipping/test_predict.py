@@ -148,38 +148,17 @@ def test_formats_hold_the_same_rows(run, loaded, tmp_path):
     assert made["csv"] == made["tsv"]
 
 
-@pytest.mark.parametrize(
-    ("head", "line", "packed"),
-    [
-        ("id,text\n", "1,{}\n", True),
-        ("text\tid\n", "{}\t1\n", False),
-        ("id;text\n", "1;{}\n", False),
-        ("text\n", "{}\n", False),
-        ("", '{{"text": "{}"}}\n', False),
-    ],
-    ids=["csv.gz", "tsv", "semicolons", "one column", "jsonl"],
-)
-def test_the_content_of_standard_input_tells_its_format_and_standard_output_is_json_lines(loaded, head, line, packed):
-    text = "word1 word2 word3"
-    content = (head + 2 * line.format(text)).encode()
-    given = io.BytesIO(gzip.compress(content) if packed else content)
-    out = io.BytesIO()
-    predict_file(loaded, "-", "-", stdin=given, stdout=out)
+def test_the_content_of_standard_input_tells_its_format_and_standard_output_is_json_lines(loaded, tmp_path):
+    """Of other formats, tests/reading/test_source.py does."""
+    text, out = "word1 word2 word3", io.BytesIO()
+    content = f"id,text\n1,{text}\n2,{text}\n".encode()
+    predict_file(loaded, "-", "-", stdin=io.BytesIO(gzip.compress(content)), stdout=out)
     first, second = map(json.loads, out.getvalue().decode().splitlines())
     expected, _ = predict(loaded, [text, text])
     assert first["predicted"] == second["predicted"] == expected.label
     assert first["probability"] == round(expected.probability, 6)
-
-
-def test_the_content_of_a_file_tells_its_format_before_its_ending(loaded, tmp_path):
-    expected = predict(loaded, ["word1 word2", "word3"])
-    (tmp_path / "table.txt").write_text("id\ttext\tlabel\n1\tword1 word2\tacid\n2\tword3\tbase\n")
-    (tmp_path / "table.txt.gz").write_bytes(gzip.compress(b"text|label\nword1 word2|acid\nword3|base\n"))
-    (tmp_path / "list.json").write_text(json.dumps([{"text": "word1 word2"}, {"text": "word3"}]))
-    for name in ("table.txt", "table.txt.gz", "list.json"):
-        assert predict(loaded, tmp_path / name) == expected, name
-    (tmp_path / "bracket.txt").write_text("[1] word1\nword3\n")
-    assert len(predict(loaded, tmp_path / "bracket.txt")) == 2
+    (tmp_path / "table.txt").write_bytes(content)
+    assert predict(loaded, tmp_path / "table.txt") == [expected, expected]
     made = predict_file(loaded, tmp_path / "table.txt", tmp_path / "out.csv", format="txt")
     assert made.rows == 3  # the user says that a line is a text
     with pytest.raises(ValueError, match=r"standard input begins with 'word1,word2', .* Add --format \(txt for"):
