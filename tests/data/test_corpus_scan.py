@@ -53,13 +53,10 @@ def test_what_a_corpus_holds_of_dev_and_test_is_found_with_the_documents_to_leav
     assert found.leaked_ids("test") == {"test-3", "test-4"}
 
 
-def test_a_corpus_that_was_made_before_is_read_as_one(tmp_path, sealed):
+def test_a_corpus_that_was_made_before_is_read_as_one_and_the_sample_is_bounded_and_the_same(tmp_path, sealed):
     write_corpus([Document("a", text("a")), Document("leak", examples("test", 1)[0].text)], tmp_path / "made")
     found = scanned(tmp_path / "made", sealed)
     assert (found.facts.documents, found.leaks.leaking) == (2, {"test": {"2"}})
-
-
-def test_the_sample_is_bounded_and_the_same_every_time(tmp_path, sealed):
     (tmp_path / "texts.txt").write_text("".join(f"document {number} {'long ' * 900}\n" for number in range(900)))
     one, other = (scanned(tmp_path / "texts.txt", sealed).sample for _ in range(2))
     assert one == other

@@ -236,16 +236,13 @@ def test_a_stopped_retrieval_goes_on_to_the_same_end(stop, how, corpus, *, split
     assert done.corpus.hash == whole.corpus.hash
 
 
-def test_the_index_is_built_once_for_all_runs(corpus, splits, retrieved, tmp_path):
+def test_the_index_is_built_once_for_all_runs_and_for_each_setting(corpus, splits, retrieved, tmp_path):
     retrieved("plain")
     [place] = (files.cache() / "retrieval").glob(f"{corpus.hash[:16]}-words-*")
     before = {path: path.stat().st_mtime_ns for path in place.glob("shard-*/*")}
     assert before
     retrieve_for(corpus, splits, tmp_path / "run", RetrieveRecipe(k=2))
     assert {path: path.stat().st_mtime_ns for path in place.glob("shard-*/*")} == before
-
-
-def test_settings_that_look_alike_have_an_index_each(corpus, splits, tmp_path):
     for k1 in (0.0, 0.9, 0.9000001):
         retrieve_for(corpus, splits, tmp_path / str(k1), RetrieveRecipe(k=2, k1=k1))
     found = [place.name for place in (files.cache() / "retrieval").glob(f"{corpus.hash[:16]}-words-0*")]

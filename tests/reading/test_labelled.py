@@ -194,14 +194,11 @@ def test_parquet_lists_and_numbers(tmp_path: Path) -> None:
     assert read_files(LabelledFiles(tmp_path / "a.parquet", label="mark")).kind == "score"
 
 
-def test_labels_that_differ_by_case_or_spaces_are_one_where_asked(tmp_path: Path) -> None:
+def test_labels_that_differ_by_case_or_spaces_are_one_where_asked_and_rows_without_any_are_told(tmp_path: Path) -> None:
     path = csv(tmp_path / "a.csv", ["very good", "bad"] * 20 + ["Very  Good", " BAD", "very good"])
     found = read_files(LabelledFiles(path, fold_labels=True))
     assert found.labels == ("bad", "very good")
     assert found.notes[0] == ("Spellings of one label were read as one: ' BAD' as 'bad', 'Very  Good' as 'very good'.")
-
-
-def test_rows_without_any_class_are_told(tmp_path: Path) -> None:
     path = csv(tmp_path / "a.csv", ["x;y", "x", ""] * 20)
     found = read_files(LabelledFiles(path, separator=";"))
     assert found.notes[0] == f"{path}: 20 rows have no label."

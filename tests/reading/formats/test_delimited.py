@@ -25,13 +25,10 @@ def written(tmp_path, text, name="train.tsv"):
     return tmp_path / name
 
 
-def test_quotes_of_a_tsv_are_ordinary_characters(tmp_path):
+def test_quotes_of_a_tsv_are_ordinary_characters_and_without_a_header_it_is_read_by_position(tmp_path):
     path = written(tmp_path, 'sentence\tlabel\n"A start\t1\nof it" \t0\n')
     rows = list(delimited_examples(path, "train", text="sentence", label="label", label_of=BINARY))
     assert rows == [Example("train:1", '"A start', "1"), Example("train:2", 'of it"', "0")]
-
-
-def test_a_file_without_a_header_is_read_by_position(tmp_path):
     path = written(tmp_path, "q1\tIs it?\tIt is.\tyes\n")
     columns = ("id", "question", "context", "answer")
     reading = {"columns": columns, "text": "question", "pair": "context", "label": "answer", "id": "id"}
