@@ -81,7 +81,7 @@ ONE_ROW = "Dev has 1 row: the best weights, settings and contestants on dev are 
 DONE = {
     "a class of one row": (classes(30) + bare(1, "rare"), classes(12), r"'rare' \(1\) has fewer than 10 training"),
     "every class once": (classes(3), classes(12), r"Labels with a single training example.*\(3 in all\)"),
-    "one of several": ([*several(30, NAMES[:2]), row(text(0), ["soil"])], several(12), "a single training.*'soil'"),
+    "a label once": ([*several(30, NAMES[:2]), row(text(0), ["soil"])], several(12), "a single training.*'soil'"),
     "a tag that occurs once": ([*tagged(30), row(["moon"], ["B-orbit"])], tagged(12), "training sentence.*'B-orbit'"),
     "one dev row": (classes(30), classes(1), ONE_ROW),
     "one dev sentence": (tagged(30), tagged(1), ONE_ROW),
