@@ -263,13 +263,10 @@ def test_a_missing_network_and_a_full_disk_are_named_as_what_they_are(fault, kin
         raise fault
 
 
-def test_a_dataset_can_be_raw_text(online):
+def test_a_dataset_can_be_raw_text_and_tlms_released_files_are_read_by_name(online):
     path = raw_text("films/reviews")
     assert parquet.read_table(path).column_names == ["text"]
     assert parquet.read_table(path).num_rows == 80
-
-
-def test_tlms_released_tasks_and_retrieved_texts_are_read_by_name(online):
     read = read_files(labelled_files("yxchar/sciie-tlm", STATED))
     assert {split: len(rows) for split, rows in read.splits.items()} == {"train": 60, "dev": 20, "test": 20}
     named = "hf://datasets/yxchar/sciie-tlm/small_external.csv"

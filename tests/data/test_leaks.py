@@ -189,14 +189,11 @@ def test_dev_rows_from_a_template_find_the_test_texts_and_not_only_one_another()
     assert len(examine(task).leaked["dev"]) == 380
 
 
-def test_a_pair_of_which_one_text_has_no_words_leaks_by_both():
+def test_texts_without_words_leak_into_others_without_and_of_a_pair_with_both():
     item = pair("item", text("passage"), "?!")
     train = [pair("same", item.text, "?"), pair("another", item.text, text("words")), pair("other", text("other"), "?")]
     overlap = found_in_rows("train", train, Sealed({"dev": [], "test": [item]}))
     assert overlap.leaking == {"test": {"same"}}
-
-
-def test_a_text_without_words_leaks_into_another_one_without():
     train = [Example("same", "?", "acid"), Example("words", text("words"), "acid")]
     test = [Example("item", "?!", "acid"), Example("again", "...", "base"), *examples("test", 3)]
     overlap = found_in_rows("train", train, Sealed({"dev": [], "test": test}))

@@ -342,15 +342,12 @@ def test_without_a_piece_of_r_the_term_is_0_and_its_gradient_too():
     assert not objective.linear.weight.grad.any()
 
 
-def test_flops_are_those_of_language_modelling_and_of_f_on_each_type():
+def test_flops_are_those_of_language_modelling_and_of_f_on_each_type_which_needs_a_vector():
     model = FAMILIES["bert"]()
     batch = with_regularised(masked_rows(), REGULARISED_V)
     predicted = np.count_nonzero(batch.tokens["labels"] != NOT_PREDICTED)
     types = len(set(batch.tokens[REGULARISED].tolist()) - {0})
     plain = training_flops(model, batch.lengths, predicted=predicted)
     assert objective_of(model).flops(batch) == plain + 6 * 32 * WIDTH * types
-
-
-def test_a_vector_is_needed_for_each_embedding():
     with pytest.raises(ValueError, match="199 vectors for 200 embeddings"):
         TapterLoss(FAMILIES["bert"](), VECTORS_VF[1:], REGULARISED_V[1:])

@@ -134,14 +134,11 @@ def test_counts_agree_with_a_plain_reading_of_the_definition():
     assert np.abs(counted - expected).max() <= 2
 
 
-def test_a_family_without_such_weights_is_refused():
+def test_progress_counts_texts_and_a_family_without_such_weights_is_refused():
     model = Handed(torch.zeros(1, 1, 3, 3))
     model.forward = lambda **_: SimpleNamespace(attentions=None)
     with pytest.raises(ValueError, match="handed: does not return a matrix of attention weights"):
         find_maxima(model, [[CLS, 7, SEP]], marks())
-
-
-def test_progress_counts_texts():
     done = []
     find_maxima(Handed(torch.zeros(1, 1, 50, 50)), texts(300), marks(), watch=done.append)
     assert done[-1] == 300

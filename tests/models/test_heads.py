@@ -63,7 +63,7 @@ def test_there_is_a_model_for_every_sparse_head():
     assert {family(make()) for make in FAMILIES.values()} == set(SPARSE_HEADS)
 
 
-def test_sparse_logits_are_the_dense_ones(model):
+def test_sparse_logits_are_the_dense_ones_from_the_last_attention_at_these_positions_alone(model):
     piece, positions = piece_for(model), places(12)
     dense = model(**piece).logits.flatten(0, 1)[positions]
     sparse = masked_logits(model, piece, positions)
@@ -71,9 +71,6 @@ def test_sparse_logits_are_the_dense_ones(model):
     assert sparse.shape == (6, VOCABULARY)
     assert dense.std() > 0.1  # otherwise the tolerance would say nothing
     torch.testing.assert_close(sparse, dense, atol=1e-5, rtol=0)
-
-
-def test_the_last_layer_goes_on_from_its_attention_at_these_positions_alone(model):
     linear = [module for module in model.base_model.modules() if isinstance(module, torch.nn.Linear)]
     read = []
     hook = linear[-1].register_forward_hook(lambda _, given, __: read.append(given[0].shape[:-1].numel()))

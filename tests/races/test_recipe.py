@@ -67,12 +67,9 @@ def test_a_rate_counts_as_stated_in_a_plan_of_either_form():
     assert again.rate_by_width, "the base's rate"
 
 
-def test_vectors_from_nothing_are_of_unit_spread():
+def test_of_a_race_vectors_are_of_unit_spread_and_neither_tapt_nor_tapter_is_clipped_unless_stated():
     for usual in (RaceRecipe(), for_model()):
         assert (usual.tapter.vectors, tapter.resolved_scale(usual.tapter)) == ("", "unit")
-
-
-def test_a_race_clips_neither_tapt_nor_tapter_and_keeps_what_is_stated():
     for recipe in (RaceRecipe(), for_model()):
         assert recipe.tapt.plan.clip == recipe.tapter.plan.clip == 0
         assert settings.override(recipe, ["tapt.plan.clip=1"]).tapt.plan.clip == 1

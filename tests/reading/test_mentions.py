@@ -53,16 +53,13 @@ def test_sentences_of_words_with_a_tag_each() -> None:
     )
 
 
-def test_bioul_and_io_by_name() -> None:
+def test_bioul_and_io_by_name_within_borders_of_words() -> None:
     given = document(TEXT, "Drug:Aspirin", "Drug:beta-blockers")
     assert tagged([given], "BIOUL").examples[0].label[:9] == (
         *("U-Drug", "O", "O", "O", "O", "O"),
         *("B-Drug", "I-Drug", "L-Drug"),
     )
     assert set(tagged([given], "IO").examples[0].label) == {"I-Drug", "O"}
-
-
-def test_borders_of_mentions_are_borders_of_words() -> None:
     read = tagged([document("anti-IL2receptor therapy and mice", "Gene:IL2", "Animal:mice")], "BIO")
     assert read.examples[0].text == "anti - IL2 receptor therapy and mice"
     assert entities(read.examples[0].label) == {(2, 2, "Gene"), (6, 6, "Animal")}

@@ -69,16 +69,12 @@ def test_adaptations_are_the_source_where_each_run_has_its_own_and_else_apart_fr
     assert between(6, remedies["adaptations"].to_halve, 30)
 
 
-def test_folds_have_test_rows_alone() -> None:
+def test_folds_have_test_rows_alone_and_another_contestant_can_keep_the_answer_open() -> None:
     result, remedies = limits(gain(1.0, seeds=0.0, items=4.0, runs=1))
     assert list(remedies) == ["test rows"]
     assert remedies["test rows"].share == 1.0
     assert result.remedy("seeds") is None
     assert result.remedy("test rows") == remedies["test rows"]
-
-
-def test_another_contestant_can_keep_the_answer_open() -> None:
-    """No gain of the leader matters, but another one's difference is open, whatever the leader's seeds."""
     closed, wide = gain(-1.0, seeds=0.1, items=0.1), gain(-8.0, seeds=16.0, items=0.1)
     assert limits(closed)[1]["seeds"].to_settle is None  # settled
     result, remedies = limits(closed, wide)

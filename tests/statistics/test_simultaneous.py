@@ -113,7 +113,7 @@ def test_the_share_of_adaptations_by_design(adaptations: tuple[int, ...], share:
     assert gain.adaptations == len(set(adaptations))
 
 
-def test_folds_and_runs_that_no_seed_changes() -> None:
+def test_folds_and_runs_that_no_seed_changes_count_and_two_seeds_or_a_level_above_5_percent_do_not() -> None:
     theirs = resampled("untouched", seeds=1)
     sides = [resampled(name, seeds=1) for name in "AB"]
     for gain in gains_of(sides, theirs, folds=5):
@@ -124,9 +124,6 @@ def test_folds_and_runs_that_no_seed_changes() -> None:
     for gain in gains_of(same[:2], same[2]):
         assert gain.components.seeds == 0
         assert gain.interval[0] < gain.interval[1]
-
-
-def test_two_seeds_and_a_level_above_5_percent_are_refused() -> None:
     with pytest.raises(ValueError, match=r"'A' against 'untouched': 2 seeds\. An answer needs at least 3"):
         gains_of([resampled("A", seeds=2)], resampled("untouched", seeds=2))
     with pytest.raises(ValueError, match=r"level=0\.1: pass a level above 0"):

@@ -135,16 +135,13 @@ def test_every_word_of_a_long_sentence_stands_in_one_window(pieces, max_tokens):
     ]
 
 
-def test_words_in_a_window_have_context_on_both_sides(pieces):
+def test_words_in_a_window_have_context_and_one_of_which_nothing_is_left_stays_counted(pieces):
     batch = encode_rows(tagged((" ".join(["p"] * 100), ("O",) * 100)), pieces, 34, "tokens")
     for row in range(len(batch)):
         words = batch.take(np.array([row])).tokens["word"]
         asked = np.flatnonzero(words != NONE)
         assert row == 0 or asked[0] > 8
         assert row == len(batch) - 1 or len(words) - 1 - asked[-1] > 8
-
-
-def test_a_word_of_which_nothing_is_left_has_no_tag_and_stays_counted(pieces):
     rows = tagged(("p \u200b \u00ad", ("B", "O", "B")), ("\u200b", ("O",)))
     batch = with_labels(encode_rows(rows, pieces, 16, "tokens"), rows, "tokens", ("B", "O"))
     assert batch.ids.tolist() == [2, 11, 3, 2, 3]

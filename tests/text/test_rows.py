@@ -123,15 +123,12 @@ def test_whole_words_of_both_stretches_are_masked_and_no_special_token(tokens, t
     assert not np.isin(batch.tokens["labels"][predicted], list(tokens.special)).any()
 
 
-def test_documents_that_are_left_out_are_no_second_stretch_either(tokens, tokenizer):
+def test_documents_that_are_left_out_or_alone_give_no_second_stretch(tokens, tokenizer):
     kept = np.arange(33) % 2 == 0
     stream = sampled_rows(made(tokens, tokenizer, documents=kept), even(40), seed=0, rate=0.15)
     for step in range(5):
         for name in stream(step).names:
             assert all(kept[int(number)] for number in name.removeprefix("document ").split(" and "))
-
-
-def test_one_document_has_no_other_to_take_text_from(tokens, tokenizer):
     alone = np.arange(33) == 2
     with pytest.raises(ValueError, match="only one has text"):
         made(tokens, tokenizer, documents=alone)

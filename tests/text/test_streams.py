@@ -47,7 +47,7 @@ def test_every_segment_comes_once_an_epoch(tokens):
     assert len(set(map(tuple, epochs))) > 10  # and in another order
 
 
-def test_batch_of_a_step_depends_on_seed_and_step_alone(tokens):
+def test_batch_of_a_step_depends_on_seed_and_step_alone_and_epochs_mask_anew(tokens):
     def make(seed=1):
         return masked_stream(tokens, batch=8, longest=LONGEST, seed=seed)
 
@@ -61,9 +61,6 @@ def test_batch_of_a_step_depends_on_seed_and_step_alone(tokens):
         assert list(one.names) == list(other.names)
     assert not np.array_equal(make(2)(5).ids, forward[5].ids)
     assert originals(forward[0]) != originals(make(2)(0))
-
-
-def test_epochs_mask_anew(tokens):
     one = replace(tokens, ids=tokens.ids[:18], word_starts=np.ones(18, bool), documents=np.array([0, 18]))
     stream = masked_stream(one, batch=1, longest=LONGEST, seed=0)
     assert len({stream(step).tokens["labels"].tobytes() for step in range(8)}) > 4

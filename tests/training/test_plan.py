@@ -52,16 +52,12 @@ def test_a_warm_up_that_would_change_with_the_steps_is_refused(schedule):
         Plan(schedule=schedule)
 
 
-def test_precision_and_pieces_by_device():
+def test_precision_and_pieces_go_by_device_and_rows_that_are_compared_get_a_larger_piece():
     assert autocast_type("float32", CPU) is None
     assert autocast_type("bfloat16", CPU) is torch.bfloat16
     assert piece_tokens(Plan(), CPU) == 2_048
     assert piece_tokens(Plan(), torch.device("cuda", 0)) == 65_536
     assert piece_tokens(Plan(piece_tokens=7), CPU) == 7
-
-
-def test_rows_that_are_compared_get_a_larger_piece_of_a_cpu_by_the_plan_alone():
-    """Dropout is drawn by piece: neither memory nor the number of processes may decide."""
     cpu, gpu = torch.device("cpu"), torch.device("cuda")
     assert coupled_tokens(Plan(), cpu) == 2 * piece_tokens(Plan(), cpu) == 4096
     for stated, where in ((Plan(piece_tokens=100), cpu), (Plan(), gpu)):
