@@ -35,7 +35,7 @@ import studies  # noqa: E402
 import toys  # noqa: E402
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from acclimate.core.types import Score
@@ -52,6 +52,12 @@ class Raced:
     materials: "Materials"
     run: Path
     inputs: Path
+
+    @property
+    def base(self) -> Path:
+        """The checkpoint that it pretrained."""
+        [job] = (self.run / "jobs").glob("pretrain-*")
+        return job / "checkpoint"
 
 
 # Which take longest: they come first, so that none of two workers is left alone with one of them. The first of a worker
@@ -126,6 +132,40 @@ def toy_race(toy_inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> Race
     run_race(recipe, materials, run, command="acclimate race")
     write_race_pages(run)
     return Raced(recipe, materials, run, toy_inputs)
+
+
+@pytest.fixture(scope="session")
+def pretrained(toy_race: Raced) -> Path:
+    return toy_race.base
+
+
+@pytest.fixture(scope="module")
+def all_learn() -> "Iterator[None]":
+    """Every fine-tuning counts as one that has learnt: in a few steps little does, and nothing would be compared."""
+    from acclimate.methods import finetune
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(finetune, "nothing_learnt", lambda *looks, **measures: "")
+        yield
+
+
+@pytest.fixture
+def command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> "Callable[..., tuple[int, str]]":
+    """`acclimate` in `tmp_path` with these arguments: its exit status, and all that it printed."""
+    from click.testing import CliRunner
+    from typer.main import get_command
+
+    from acclimate import cli
+
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str | Path) -> tuple[int, str]:
+        words = [str(argument) for argument in arguments]
+        monkeypatch.setattr("sys.argv", ["acclimate", *words])  # which reports show
+        done = CliRunner().invoke(get_command(cli.app), words)
+        return done.exit_code, done.output
+
+    return run
 
 
 @pytest.fixture(scope="session")

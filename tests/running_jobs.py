@@ -125,6 +125,10 @@ wait_for = Work("wait for", _wait_for)
 threads = Work("threads", _threads)
 
 
+def waiting_jobs(place: Path) -> list[Job]:
+    return [Job(f"wait {n}", wait_for, {"seconds": 300.0}, places={"way": place / f"way-{n}"}) for n in range(4)]
+
+
 def numbered(number: int, log: Path | None = None, **needs: Job) -> Job:
     places = {"log": log} if log else {}
     return Job(f"job {number}", count, {"start": number}, {}, places, needs)

@@ -114,12 +114,6 @@ def test_what_closes_the_gap_adds_up_and_is_left_out_where_there_is_none(monkeyp
 
 # script -> its options, where {corpus} and {model} are filled in; what its report holds; how often it holds some of it
 WRITTEN = {
-    "significance": (
-        "--studies 40 --items 20 60 --seeds 3 5 --bootstraps 4 --bootstrap-items 60",
-        ["* score covered: within the aim in "]
-        + [f"\n| {metric} | {items} | {seeds} | 0." for metric in METRICS for items in (20, 60) for seeds in (3, 5)],
-        {"\n| accuracy, seeds with much luck | 60 | 3 |": 2},  # the plain bootstrap's too
-    ),
     "adaptation": (
         "--studies 30 --metric-studies 20 --items 50",
         ["* crossed, 5 adaptations: told apart "],
@@ -129,23 +123,6 @@ WRITTEN = {
         "--studies 60 --contestants 3 --seeds 3 --items-share 0",
         [],
         {"\n| robust, freedom capped | 3 | 3 | 0% |": 3, "\n| today: paired differences |": 4},
-    ),
-    "answers": (
-        "--races 40 --shared-races 10 --metric-races 4 --limit-races 1 --adapted 1 3 --rows 40"
-        " --metrics accuracy pearson --limit-rows 60 --seeds 3",
-        ["* false claims above 5%: "],
-        {
-            "\n| Dunnett, estimated correlation |": 1,
-            "\n| 3 adaptations, 5 seeds |": 8,
-            "\n| pearson | 40 |": 6,
-            "\n| 60 | ": 64,
-        },
-    ),
-    "until_settled": (
-        "--races 20 --cost-races 10 --metric-races 4 --end-races 1 --metric-rounds 4 --rounds 10 --adapted 1"
-        " --metrics accuracy",
-        [" races that ended because the test set was too small, "],
-        {"\n| in use | 1 | ": 15, "\n| accuracy | 1 | ": 3, "\n| 2,000 | 1 | ": 6},
     ),
     "learning_curve": ("--studies 3 --draws 3", [], {"| 3 | 600 | 0.5 |": 5, "| 3 | 150 | ": 6}),
     "folds": ("--studies 40 --rows 50 --repeats 1 2", ["\n| 1 | "], {"\n| 20 features | 50 | 2 |": 2}),
@@ -166,7 +143,30 @@ WRITTEN = {
         {"| 5 | 100.00% |": 6},
     ),
 }
-SLOW = {  # those that train, or take minutes
+SLOW = {  # those that train, or take seconds
+    "significance": (
+        "--studies 40 --items 20 60 --seeds 3 5 --bootstraps 4 --bootstrap-items 60",
+        ["* score covered: within the aim in "]
+        + [f"\n| {metric} | {items} | {seeds} | 0." for metric in METRICS for items in (20, 60) for seeds in (3, 5)],
+        {"\n| accuracy, seeds with much luck | 60 | 3 |": 2},  # the plain bootstrap's too
+    ),
+    "answers": (
+        "--races 40 --shared-races 10 --metric-races 4 --limit-races 1 --adapted 1 3 --rows 40"
+        " --metrics accuracy pearson --limit-rows 60 --seeds 3",
+        ["* false claims above 5%: "],
+        {
+            "\n| Dunnett, estimated correlation |": 1,
+            "\n| 3 adaptations, 5 seeds |": 8,
+            "\n| pearson | 40 |": 6,
+            "\n| 60 | ": 64,
+        },
+    ),
+    "until_settled": (
+        "--races 20 --cost-races 10 --metric-races 4 --end-races 1 --metric-rounds 4 --rounds 10 --adapted 1"
+        " --metrics accuracy",
+        [" races that ended because the test set was too small, "],
+        {"\n| in use | 1 | ": 15, "\n| accuracy | 1 | ": 3, "\n| 2,000 | 1 | ": 6},
+    ),
     "mlm_curve": (
         f"--size 1x16 --steps 4 --seeds 2 --corpus {{corpus}} {' '.join(TINY)}",
         ["## Held-out loss", "\n| 4 | "],
@@ -215,9 +215,8 @@ def test_it_writes_its_report(script, report_of, corpus, request, tmp_path):
 
 @pytest.mark.slow
 def test_choosing_writes_a_score_of_each_rule(report_of, toy_race, tmp_path):
-    [base] = (toy_race.run / "jobs").glob("pretrain-*")
     task = toy_race.run / "data"
-    options = [tmp_path / "runs", "--encoder", base / "checkpoint", "--tasks", f"toy={task}", "--seeds", "1"]
+    options = [tmp_path / "runs", "--encoder", toy_race.base, "--tasks", f"toy={task}", "--seeds", "1"]
     report = report_of("choosing.py", tmp_path / "choosing.md", *options)
     assert len(re.findall(r"\n\| [a-z, ']+ \| [0-9.]+ \| [0-9.]+ \|", report)) == 11
     scores = files.read_json(tmp_path / "runs" / "toy-0.json")
@@ -238,7 +237,6 @@ def test_asked_taken_races_under_each_load_and_goes_on(report_of, toy_race, tmp_
 @pytest.mark.slow
 def test_finetune_speed_writes_speeds_ratios_and_scores(report_of, toy_race, tmp_path):
     pytest.importorskip("accelerate", reason="transformers.Trainer needs the extra 'benchmarks'")
-    [base] = (toy_race.run / "jobs").glob("pretrain-*")
     (tmp_path / "blurb" / "ncbi_disease").mkdir(parents=True)
     generator = random.Random(0)
     for split in ("train", "devel", "test"):
@@ -247,7 +245,7 @@ def test_finetune_speed_writes_speeds_ratios_and_scores(report_of, toy_race, tmp
             tags = ["O"] * generator.randint(2, 9) + ["B-Disease", "I-Disease"]
             sentences.append("".join(f"word{generator.randint(0, 9)}\t{tag}\n" for tag in tags))
         (tmp_path / "blurb" / "ncbi_disease" / f"{split}.tsv").write_text("\n".join(sentences), encoding="utf-8")
-    options = ["--model", base / "checkpoint", "--data", tmp_path / "blurb", "--datasets", "NCBI-disease"]
+    options = ["--model", toy_race.base, "--data", tmp_path / "blurb", "--datasets", "NCBI-disease"]
     options += ["--max-tokens", "32", "--batch", "4", "--epochs", "1", "--rounds", "2", "--short", "3"]
     report = report_of("finetune_speed.py", tmp_path / "speed.md", *options, "--warm-up", "1", "--threads", "1")
     assert "12 rows of " in report

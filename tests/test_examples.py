@@ -147,11 +147,10 @@ def test_own_task(run, files, tmp_path):
 
 def test_own_method(run, toy_race, tmp_path):
     """The method races against TAPT and the untouched model, with an estimate, a dry run, resume and report."""
-    [base] = (toy_race.run / "jobs").glob("pretrain-*")
     short = ["plan.steps=4", "plan.batch=8", "max_tokens=32", "epochs=0"]
     stated = [f"{group}.{each}" for group in ("tapt", "focal") for each in short]
     stated += ["finetune.epochs=0", "finetune.looks=1", "finetune.plan.steps=4", "search.rates=[]", "seeds=2"]
-    given = (toy_race.inputs / "train.jsonl", base / "checkpoint", tmp_path / "run", *stated, "focal.gamma=1")
+    given = (toy_race.inputs / "train.jsonl", toy_race.base, tmp_path / "run", *stated, "focal.gamma=1")
     told = run("own_method.py", *given)
     assert re.search(r"^ +focal TAPT +[12] +2 +[1-9]", told, re.M), "the plan counts its jobs"
     assert "About" in told

@@ -35,7 +35,6 @@ OF_SEVERAL = {  # test modules that test no single module of their folder
     "methods/test_pages.py": "docs/methods",
     "studies/test_conformance.py": "each study of STUDIES",
     "studies/test_recipes_of_studies.py": "the recipe of each study",
-    "reading/formats/test_same_documents.py": "the same documents, by each format's reader",
 }
 REPORT = ["acclimate." + name for name in ("statistics.significance", "reports.table", "reports.plots", "races.report")]
 

@@ -63,22 +63,6 @@ def test_a_race_scores_f1_with_exact_match_beside_it_and_compares_nothing_where_
     assert not (out / "use").exists()
 
 
-def test_evaluate_takes_bioasqs_metric(inputs, tmp_path):
-    out = tmp_path / "run"
-    done = run("evaluate", inputs / "model", *given(inputs), "--metric", "mrr", "--out", out, *SMALL)
-    assert done.exit_code == 0, done.output
-    table = " ".join((out / "table.txt").read_text().split())
-    assert all(f"{metric} sd" in table for metric in ("MRR", "strict accuracy", "lenient accuracy"))
-
-
-def test_the_doctor_counts_what_it_read(inputs):
-    done = run("doctor", *given(inputs), "--model", inputs / "model", "--details")
-    assert done.exit_code == 0, done.output
-    assert "span" in done.output
-    assert "train.json" in done.output
-    assert "occur more than once" not in done.output  # two questions on one context are two texts
-
-
 def test_files_that_pose_as_a_published_dataset_are_warned_of(tmp_path):
     place = tmp_path / "data" / "qa" / "squad1.1"
     place.mkdir(parents=True)
@@ -92,12 +76,8 @@ def test_files_that_pose_as_a_published_dataset_are_warned_of(tmp_path):
     assert [caution for caution in found.cautions if caution not in warnings] == []
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"), [(("study", "tlm"), "TLM"), (("race",), "TF-IDF does not support tasks of kind 'span'")]
-)
-def test_what_is_not_for_questions_says_so(arguments, message, inputs, tmp_path):
-    more = ['contestants=["TF-IDF"]'] if arguments == ("race",) else []
-    general = ["--general", inputs / "words.txt"] if "tlm" in arguments else []
-    done = run(*arguments, *given(inputs), *general, "--model", inputs / "model", "--out", tmp_path / "run", *more)
+def test_tlm_is_not_for_questions(inputs, tmp_path):
+    model, general = ("--model", inputs / "model"), ("--general", inputs / "words.txt")
+    done = run("study", "tlm", *given(inputs), *general, *model, "--out", tmp_path / "run")
     assert done.exit_code == 2, done.output
-    assert message in " ".join(done.output.split())
+    assert "TLM" in " ".join(done.output.split())

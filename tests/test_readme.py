@@ -19,7 +19,6 @@ import acclimate
 import toys
 from acclimate import cli
 from acclimate.core.settings import override
-from acclimate.methods import finetune
 from acclimate.models import loading
 from acclimate.races.recipe import RaceRecipe
 from search_files import write_toy
@@ -47,12 +46,7 @@ RACING = [setting for setting in toys.SETTINGS if not setting.startswith(("pretr
 RACING += ["finetune.looks=1", *(f"{stage}.plan.steps=6" for stage in ("tapt", "dapt", "finetune"))]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _all_learn():
-    """Little learns in so few steps."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(finetune, "nothing_learnt", lambda *looks, **measures: "")
-        yield
+pytestmark = pytest.mark.usefixtures("all_learn")
 
 
 @pytest.fixture(scope="module")
@@ -78,9 +72,8 @@ def place(tmp_path_factory, toy_race) -> Path:
         rows = ["\t".join((f"{split} {number}", *pair, str(number % 5))) for number, pair in enumerate(pairs)]
         written = "\n".join(["pair_id\tsent1\tsent2\tscore", *rows]) + "\n"
         (place / "blurb" / "biosses" / f"{split}.tsv").write_text(written)
-    [base] = (toy_race.run / "jobs").glob("pretrain-*")
-    shutil.copytree(base / "checkpoint", place / "path" / "or" / "hub-id")
-    shutil.copytree(base / "checkpoint", place / "small")  # in place of the embedded encoder, which is larger
+    shutil.copytree(toy_race.base, place / "path" / "or" / "hub-id")
+    shutil.copytree(toy_race.base, place / "small")  # in place of the embedded encoder, which is larger
     for name in ("LICENSE", "NOTICE"):
         shutil.copy(loading.FOLDER / name, place / "small")
     return place
@@ -125,30 +118,40 @@ def with_toy_settings(command: str) -> list[str]:
     return [verb, *rest]
 
 
-def test_the_verbs_run_in_the_order_shown(place, tmp_path, monkeypatch):
-    monkeypatch.setenv("ACCLIMATE_CACHE", str(tmp_path))
-    toys.few_papers(tmp_path / "papers", monkeypatch)
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory) -> Path:
+    """One cache for all pages, so that speeds are measured once."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def there(place, cache, monkeypatch) -> Path:
+    """`place` as the working directory, with a small model in place of the embedded encoder."""
+    monkeypatch.setenv("ACCLIMATE_CACHE", str(cache))
     monkeypatch.setattr(loading, "FOLDER", place / "small")
     monkeypatch.chdir(place)
+    return place
+
+
+def test_the_verbs_run_in_the_order_shown(there, tmp_path, monkeypatch):
+    toys.few_papers(tmp_path / "papers", monkeypatch)
     assert len(VERBS) >= 8
     for command in VERBS:
         monkeypatch.setattr(sys, "argv", ["acclimate", *tiny(command)])  # which lock files and pages tell
         result = CliRunner().invoke(cli.app, tiny(command))
         assert result.exit_code == 0, f"{command}\n{result.output}"
-    assert (place / "runs" / "three-seeds" / "report.html").exists()
-    assert (place / "shipped" / "README.md").exists()
-    assert (place / "labels.csv").read_text().startswith("row,predicted,probability")
-    assert len((place / "labels.csv").read_text().splitlines()) == 2
-    assert any("BIOSSES" in sheet.read_text() for sheet in (place / "runs" / "blurb").glob("*.csv"))
-    assert (place / "runs" / "dapt" / "checkpoint" / "model.safetensors").exists()
-    assert "Nothing was compared" in (place / "runs" / "dapt-scored" / "table.txt").read_text()
+    assert (there / "runs" / "three-seeds" / "report.html").exists()
+    assert (there / "shipped" / "README.md").exists()
+    assert (there / "labels.csv").read_text().startswith("row,predicted,probability")
+    assert len((there / "labels.csv").read_text().splitlines()) == 2
+    assert any("BIOSSES" in sheet.read_text() for sheet in (there / "runs" / "blurb").glob("*.csv"))
+    assert (there / "runs" / "dapt" / "checkpoint" / "model.safetensors").exists()
+    assert "Nothing was compared" in (there / "runs" / "dapt-scored" / "table.txt").read_text()
 
 
+@pytest.mark.usefixtures("there")
 @pytest.mark.parametrize("page", PAGES)
-def test_the_commands_and_the_python_of_a_page_run(page, place, tmp_path, monkeypatch):
-    monkeypatch.setenv("ACCLIMATE_CACHE", str(tmp_path))
-    monkeypatch.setattr(loading, "FOLDER", place / "small")
-    monkeypatch.chdir(place)
+def test_the_commands_and_the_python_of_a_page_run(page, monkeypatch):
     for kind, block in blocks_of(page):
         if kind == "python":
             exec(compile(block, page, "exec"), {})
@@ -161,23 +164,14 @@ def test_the_commands_and_the_python_of_a_page_run(page, place, tmp_path, monkey
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory) -> Path:
-    """One cache for all how-to pages, so that speeds are measured once."""
-    return tmp_path_factory.mktemp("cache")
-
-
-@pytest.fixture(scope="module")
 def typed() -> list[list[str]]:
     """Commands of how-to pages that have run: pages share some."""
     return []
 
 
 @pytest.fixture
-def type_in(place, cache, typed, monkeypatch):
-    """A function that runs a command in `place`, where the README's race and an adaptation have ended."""
-    monkeypatch.setenv("ACCLIMATE_CACHE", str(cache))
-    monkeypatch.setattr(loading, "FOLDER", place / "small")
-    monkeypatch.chdir(place)
+def type_in(there, typed, monkeypatch):
+    """A function that runs a command in `there`, where the README's race and an adaptation have ended."""
 
     def run(command: str) -> None:
         words = tiny(command)
@@ -189,7 +183,7 @@ def type_in(place, cache, typed, monkeypatch):
         assert result.exit_code == 0, f"{command}\n{result.output}"
 
     for result, verb in (("race/use", "race"), ("dapt/checkpoint", "adapt mlm")):
-        if not (place / "runs" / result).exists():
+        if not (there / "runs" / result).exists():
             run(next(command for command in VERBS if command.startswith(f"acclimate {verb}")))
     return run
 
@@ -222,18 +216,16 @@ def test_no_command_is_left_out():
     assert COMMANDS == VERBS
 
 
-def test_the_python_shown_runs(place, tmp_path, monkeypatch, capsys):
+def test_the_python_shown_runs(there, tmp_path, monkeypatch, capsys):
     """On a part of the included dataset, in a separate directory and with settings for a toy."""
     [code] = [block for kind, block in BLOCKS if kind == "python"]
-    monkeypatch.chdir(place)
-    monkeypatch.setattr(loading, "FOLDER", place / "small")
     toys.few_papers(tmp_path / "papers", monkeypatch)
     recipe = override(RaceRecipe(), [*toys.SETTINGS, 'contestants=["TAPT"]'])
-    settings = {"recipe": recipe, "max_tokens": 32, "out": place / "runs" / "python"}
+    settings = {"recipe": recipe, "max_tokens": 32, "out": there / "runs" / "python"}
     monkeypatch.setattr(acclimate, "race", partial(acclimate.race, **settings), raising=False)
     exec(compile(code, "README.md", "exec"), {})
     *answer, predicted = capsys.readouterr().out.splitlines()
     with open(tmp_path / "papers" / "arxiv.csv", newline="") as file:
         assert predicted in {row["field"] for row in csv.DictReader(file)}
-    table = " ".join((place / "runs" / "python" / "table.txt").read_text().split())  # where lines are wrapped
+    table = " ".join((there / "runs" / "python" / "table.txt").read_text().split())  # where lines are wrapped
     assert all(line in table or line.startswith(("Report: ", "Warnings: ")) for line in answer)

@@ -54,13 +54,10 @@ def heads_of(before, after, marked, queries=100, name="small"):
     return Heads(name, maxima, AttentionExample(("[CLS]", "a", "[SEP]"), weights))
 
 
-def test_kinds_begin_at_the_paper_s_thresholds():
+def test_kinds_begin_at_the_paper_s_thresholds_and_one_place_is_told_from_either_neighbour():
     """Positional: at least 90% on adjacent tokens; vertical: more than 90% on [CLS], [SEP] or the period."""
     heads = heads_of(before=[90, 45, 89, 0, 0, 95], after=[0, 45, 0, 0, 0, 0], marked=[0, 0, 0, 90, 91, 95])
     assert heads.kinds.tolist() == [[POSITIONAL, POSITIONAL, OTHER, OTHER, VERTICAL, BOTH]]
-
-
-def test_one_place_is_told_from_either_neighbour():
     assert heads_of([90, 45, 5], [5, 50, 91], [0, 0, 0]).one_place.tolist() == [[-1, 0, 1]]
 
 
@@ -130,11 +127,6 @@ def test_the_directory_of_a_run_stands_for_its_checkpoint(analysis, built, texts
     assert (again.heads[1].maxima.previous_LH == analysis.heads[1].maxima.previous_LH).all()
 
 
-def test_models_of_one_name_keep_their_paths(built, texts):
-    two = analyse_heads([str(built), str(built)], texts[:2], source="two texts")
-    assert [each.name for each in two.heads] == [str(built)] * 4
-
-
 @pytest.mark.parametrize(
     ("models", "names"),
     [
@@ -191,25 +183,6 @@ def test_the_verb_writes_the_page_and_says_the_counts(built, texts, tmp_path):
     assert "5 texts" in done.output
     assert f"Page: {page}" in done.output
     assert "run: 1 of 3 heads positional, 1 vertical" in page.read_text()
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (("--max-tokens", "1"), "max_tokens is 1, but run adds 2 tokens to a text"),
-        (("--out", "."), "--out . is a folder. Name the page to write, such as heads.html"),
-    ],
-)
-def test_what_a_user_can_mend_is_one_line_and_nothing_is_written(change, said, built, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "texts.csv").write_text("review\nword1 word2\n")
-    done = CliRunner().invoke(
-        cli.app, ["analyse", "heads", str(built), "--texts", "texts.csv", "--text", "review", *change]
-    )
-    assert done.exit_code == 2
-    assert said in done.output
-    assert len(done.output.strip().splitlines()) == 1
-    assert not (tmp_path / "heads.html").exists()
 
 
 def test_markup_in_names_and_texts_stays_text(analysis):

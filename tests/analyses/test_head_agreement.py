@@ -36,7 +36,7 @@ def cosine(first: np.ndarray, second: np.ndarray) -> float:
     return float(first.ravel() @ second.ravel() / np.linalg.norm(first) / np.linalg.norm(second))
 
 
-def test_a_domain_s_figure_is_its_mean_cosine_with_every_other_one_section_4_3(importance):
+def test_a_domain_has_its_mean_cosine_section_4_3_and_spearman_s_correlation_with_every_other_one(importance):
     found = agreements(importance, halves_of(importance), "paper", "layer", seed=0)
     protected = [normalised(each).numpy().astype(np.float64) for each in importance]
     for number in range(DOMAINS):
@@ -45,10 +45,6 @@ def test_a_domain_s_figure_is_its_mean_cosine_with_every_other_one_section_4_3(i
         assert found["normalised"][number].others == pytest.approx(expected, abs=1e-6)
         raw = np.mean([cosine(importance[number].numpy(), importance[other].numpy()) for other in others])
         assert found["raw"][number].others == pytest.approx(raw, abs=1e-6)
-
-
-def test_rank_correlations_are_spearman_s(importance):
-    found = agreements(importance, halves_of(importance), "paper", "layer", seed=0)
     flat = importance.flatten(1).numpy()
     inside = [np.stack([rankdata(layer) for layer in each.numpy()]) for each in importance]
     for number in range(DOMAINS):

@@ -58,23 +58,16 @@ def test_a_stage_that_waited_for_others_does_not_count_their_time(told):
     assert slow.splitlines()[-1] == "stage 1: 5/100 steps, 60 s, 19 min left", "a step may take long"
 
 
-def test_a_run_that_goes_on_counts_its_own_steps(told):
+def test_a_run_that_goes_on_and_a_stage_of_the_same_name_count_their_own_steps(told):
     assert told((0, "stage 1", 50), (60, "stage 1", 75)) == "stage 1: 75/100 steps, 60 s, 60 s left\n"
-
-
-def test_another_stage_of_the_same_name_begins_anew(told):
     said = told((0, "stage 1", 0), (60, "stage 1", 100), (1000, "stage 1", 0), (1060, "stage 1", 25))
     assert said.splitlines()[-1] == "stage 1: 25/100 steps, 60 s, 180 s left"
 
 
-def test_the_end_of_a_stage_is_told_once(told):
+def test_the_end_of_a_stage_is_told_once_and_of_a_note_without_steps_nothing_else(told):
     """A baseline that was fitted in a second stood there with the 321 seconds until its look at the test set."""
     assert told((0, "probe", 0), (60, "probe", 100), (60, "probe", 100)) == "probe: 100/100 steps, 60 s\n"
     assert told((0, "word list", 100), (321, "word list", 100)) == ""
-
-
-def test_a_note_without_steps_is_all_that_is_told(told):
-    """Behind the second speed there was `speed of training: 0 steps, 18 s`."""
     tried = [(0, "speed", 0, {"note": "9 per second"}), (18, "speed", 0, {"note": "8 per second"})]
     assert told(*tried, total=0) == "speed: 9 per second\nspeed: 8 per second\n"
 

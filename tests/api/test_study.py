@@ -13,14 +13,10 @@ def printed(report: RaceReport) -> list[str]:
     return str(Study(Path("runs/race"), "", report)).splitlines()
 
 
-def with_evidence(report: RaceReport, number: int) -> RaceReport:
-    evidence = tuple(f"Fact {place}\nof a name with two lines." for place in range(number))
-    return replace(report, answer=replace(report.answer, evidence=evidence), alerts=["One.", "Two."])
-
-
 def test_a_printed_race_has_at_most_twelve_lines_whatever_there_is_to_say(report):
     for number in (0, 1, EVIDENCE, EVIDENCE + 1, 40):
-        lines = printed(with_evidence(report, number))
+        evidence = tuple(f"Fact {place}\nof a name with two lines." for place in range(number))
+        lines = printed(replace(report, answer=replace(report.answer, evidence=evidence), alerts=["One.", "Two."]))
         assert len(lines) <= 12
         assert lines[0] == report.answer.headline
         assert [line.split(":")[0] for line in lines[-5:]] == [

@@ -1,4 +1,4 @@
-"""The verbs as functions: a race from Python with a search and a budget, and what is refused there."""
+"""The verbs as functions: a race from Python with a search and a budget, what is refused, and checkpoints as models."""
 
 from __future__ import annotations
 
@@ -6,45 +6,45 @@ import csv
 import html
 import inspect
 import json
+import os
 import random
 import re
-from collections.abc import Iterator
-from dataclasses import fields, replace
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import acclimate
 import toys
+from acclimate.analyses.attention import analyse_heads
+from acclimate.analyses.embeddings import analyse_embeddings
+from acclimate.analyses.head_importance import analyse_importance
+from acclimate.analyses.vocabularies import VocabularyRecipe, compare_vocabularies
 from acclimate.api.call import call_text
 from acclimate.api.task_options import EvaluationOptions, RaceOptions, TaskOptions
 from acclimate.cli import method, use
 from acclimate.cli import race as commands
 from acclimate.core import files, settings
+from acclimate.core.types import Checkpoint, Document
+from acclimate.data.gather import Inputs
 from acclimate.jobs.where import Where
-from acclimate.methods import finetune
+from acclimate.models.encoder import load_masked_language_model
+from acclimate.models.loading import identity, load_tokenizer, resolved
 from acclimate.races.recipe import RaceRecipe
+from acclimate.reading.labelled import LabelledFiles, read_files
 from acclimate.shipping import hub
+from acclimate.tasks.prepared import prepare
+from acclimate.text.corpus import write_corpus
 from studies import recorded
 
 BRIEF = ("finetune.plan.steps=8", "finetune.looks=1")
 QUICK = settings.override(RaceRecipe(), [*toys.SETTINGS, *BRIEF, 'contestants=["TAPT", "TF-IDF"]'])
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _all_learn() -> Iterator[None]:
-    """Little learns in so few steps."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(finetune, "nothing_learnt", lambda *looks, **measures: "")
-        yield
-
-
-@pytest.fixture(scope="module")
-def base(toy_race) -> str:
-    [job] = (toy_race.run / "jobs").glob("pretrain-*")
-    return str(job / "checkpoint")
+pytestmark = pytest.mark.usefixtures("all_learn")
 
 
 class Frame:
@@ -58,7 +58,7 @@ class Frame:
 
 
 @pytest.fixture(scope="module")
-def raced(base, tmp_path_factory) -> tuple[acclimate.Study, dict]:
+def raced(pretrained, tmp_path_factory) -> tuple[acclimate.Study, dict]:
     """A data frame and a list of texts, raced within a budget that is ample; and the arguments."""
     place = tmp_path_factory.mktemp("budgeted")
     generator = random.Random(3)
@@ -68,7 +68,7 @@ def raced(base, tmp_path_factory) -> tuple[acclimate.Study, dict]:
         "text": "abstract",
         "label": "topic",
         "corpus": (place / "in" / "domain.txt").read_text().splitlines(),
-        "model": base,
+        "model": pretrained,
         "max_tokens": 32,
         "budget": "20min",
         "recipe": QUICK,
@@ -169,8 +169,8 @@ def test_a_study_ships_its_model_and_pushes_it(raced, tmp_path, monkeypatch):
     assert (tmp_path / "again" / "README.md").exists()
 
 
-def test_progress_goes_to_standard_error_unless_it_is_not_wanted(toy_inputs, base, tmp_path, capsys):
-    stated = {"model": base, "max_tokens": 32, "recipe": QUICK, "dry_run": True, "out": tmp_path / "run"}
+def test_progress_goes_to_standard_error_unless_it_is_not_wanted(toy_inputs, pretrained, tmp_path, capsys):
+    stated = {"model": pretrained, "max_tokens": 32, "recipe": QUICK, "dry_run": True, "out": tmp_path / "run"}
     plan = acclimate.race(toy_inputs / "train.jsonl", **stated)
     shown = capsys.readouterr()
     assert ("speed of training" in shown.err, shown.out) == (True, "")
@@ -182,7 +182,7 @@ def test_progress_goes_to_standard_error_unless_it_is_not_wanted(toy_inputs, bas
     assert not (tmp_path / "run").exists()
 
 
-def test_the_example_of_the_page_on_data_goes_as_far_as_a_dry_run(raced, base, tmp_path, monkeypatch):
+def test_the_example_of_the_page_on_data_goes_as_far_as_a_dry_run(raced, pretrained, tmp_path, monkeypatch):
     page = (Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
     [example] = re.findall(r"^```python\n(.*?)^```", page, re.M | re.S)
     with open(tmp_path / "train.csv", "w", newline="") as file:
@@ -190,7 +190,7 @@ def test_the_example_of_the_page_on_data_goes_as_far_as_a_dry_run(raced, base, t
         writer.writeheader()
         writer.writerows(raced[1]["rows"])
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(acclimate, "race", partial(acclimate.race, dry_run=True, model=base), raising=False)
+    monkeypatch.setattr(acclimate, "race", partial(acclimate.race, dry_run=True, model=pretrained), raising=False)
     exec(example, given := {})
     assert "TAPT" in given["study"].text
 
@@ -233,9 +233,9 @@ def test_options_have_the_names_and_defaults_of_the_command_line(verb):
         ({"text": "words"}, r"no column 'words'.* Name the right one with text=\"NAME\"$"),
     ],
 )
-def test_an_error_names_keywords(stated, said, toy_inputs, base, tmp_path):
+def test_an_error_names_keywords(stated, said, toy_inputs, pretrained, tmp_path):
     with pytest.raises(ValueError, match=said):
-        acclimate.race(toy_inputs / "train.jsonl", model=base, out=tmp_path / "run", **stated)
+        acclimate.race(toy_inputs / "train.jsonl", model=pretrained, out=tmp_path / "run", **stated)
 
 
 def test_a_call_is_written_with_what_is_short():
@@ -345,31 +345,17 @@ def test_doctor_counts_a_benchmark_and_takes_the_spread_of_a_race(toy_race, toy_
         acclimate.doctor([{"text": f"w{n}", "label": "ab"[n % 2]} for n in range(40)], run=toy_race.run)
 
 
-def test_doctor_and_adapt_take_tables_and_texts(base, tmp_path):
+def test_doctor_and_adapt_take_tables_and_texts(pretrained, tmp_path):
     found = acclimate.doctor(
-        Frame([{"text": f"w{n} {t}", "label": t} for t in toys.TOPICS for n in range(12)]), model=base
+        Frame([{"text": f"w{n} {t}", "label": t} for t in toys.TOPICS for n in range(12)]), model=pretrained
     )
     assert "table" in found.as_text()
     texts = [toys.text("soil", 20, random.Random(seed)) for seed in range(30)]
     settings_of_it = {"epochs": 0, "plan": {"steps": 2, "batch": 2}, "max_tokens": 32}
-    made = acclimate.adapt("mlm", model=base, corpus=texts, out=tmp_path / "run", **settings_of_it)
+    made = acclimate.adapt("mlm", model=pretrained, corpus=texts, out=tmp_path / "run", **settings_of_it)
     assert (made.path / "model.safetensors").exists()
     with pytest.raises(TypeError, match=r"adapt\(\) has no option and no setting 'epoch'; did you mean 'epochs'"):
         acclimate.adapt("mlm", epoch=3)
-
-
-def test_a_budget_too_small_for_any_fine_tuning_has_an_answer(toy_inputs, base, tmp_path):
-    study = acclimate.race(
-        toy_inputs / "train.jsonl",
-        model=base,
-        max_tokens=32,
-        budget="1MFLOP",
-        recipe=replace(QUICK, contestants=("TAPT", "TF-IDF")),
-        out=tmp_path / "run",
-    )
-    assert (study.rounds, study.use) == (0, "TF-IDF")
-    assert "First impression before the first round was complete. TF-IDF" in study.verdict
-    assert not [*(tmp_path / "run" / "jobs").glob("fine-tune*")]
 
 
 def test_options_that_the_embedded_dataset_would_ignore_are_refused(tmp_path):
@@ -383,13 +369,96 @@ def test_options_that_the_embedded_dataset_would_ignore_are_refused(tmp_path):
             acclimate.race("arxiv", **{name: value}, out=tmp_path)
 
 
-def test_settings_of_what_would_not_follow_are_refused(tmp_path):
+def test_settings_without_effect_and_a_run_of_another_format_are_refused(tmp_path, toy_inputs, pretrained):
     recipe = settings.override(QUICK, ["learning_curve.draws=5"])
     with pytest.raises(ValueError, match=r"settings of learning_curve have no effect here. Add learning_curve=True"):
         acclimate.race("arxiv", recipe=recipe, out=tmp_path)
-
-
-def test_a_run_of_another_format_is_left_alone(tmp_path, toy_inputs, base):
     files.write_json(tmp_path / "study.json", {"format": 99, "acclimate": "9.9"})
     with pytest.raises(ValueError, match=r"was written by acclimate 9\.9 in format 99"):
-        acclimate.race(toy_inputs / "train.jsonl", model=base, recipe=QUICK, out=tmp_path)
+        acclimate.race(toy_inputs / "train.jsonl", model=pretrained, recipe=QUICK, out=tmp_path)
+
+
+SHORT = {"seeds": 2, "finetune__preset": "papers", "finetune__epochs": 0, "finetune__plan__steps": 2}
+SHORT |= {"finetune__looks": 1, "search__rates": []}
+
+
+@pytest.fixture(scope="module")
+def checkpoint(toy_race: Any, toy_inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
+    return acclimate.adapt(
+        "mlm", model=toy_race.base, corpus=toy_inputs / "domain.txt", out=tmp_path_factory.mktemp("adapted"),
+        epochs=0, max_tokens=32, plan__steps=2, plan__batch=4, progress=False,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def held(toy_inputs: Path) -> dict[str, Path]:
+    return {name: toy_inputs / f"{name}.jsonl" for name in ("dev", "test")}
+
+
+def test_a_checkpoint_is_its_directory(checkpoint: Checkpoint) -> None:
+    assert os.fspath(checkpoint) == str(checkpoint.path)
+    assert call_text("ship", [checkpoint], {}) == f"acclimate.ship({str(checkpoint.path)!r})"
+    assert resolved(checkpoint) == str(checkpoint.path)
+    assert identity(checkpoint) == identity(checkpoint.path)
+    assert load_masked_language_model(checkpoint).config.hidden_size == 32
+    assert len(load_tokenizer(checkpoint)) > 10
+    assert Inputs(Path("out"), models=(checkpoint,)).model == str(checkpoint.path)  # type: ignore[arg-type]
+
+
+def test_adapt_and_doctor_take_it(checkpoint: Checkpoint, toy_inputs: Path, held: Any, tmp_path: Path) -> None:
+    again = acclimate.adapt(
+        "mlm", model=checkpoint, corpus=toy_inputs / "domain.txt", out=tmp_path, epochs=0, max_tokens=32,
+        plan__steps=1, plan__batch=4, progress=False,
+    )  # fmt: skip
+    assert again.path.is_dir()
+    scratch = acclimate.adapt(
+        "scratch", tokenizer=checkpoint, corpus=toy_inputs / "domain.txt", out=tmp_path / "scratch", layers=1,
+        hidden=32, heads=2, max_tokens=32, plan__steps=1, plan__batch=4, progress=False,
+    )  # fmt: skip
+    assert scratch.path.is_dir()
+    found = acclimate.doctor(toy_inputs / "train.jsonl", **held, model=checkpoint, progress=False)
+    assert not getattr(found, "errors", None)
+
+
+def test_evaluate_and_race_take_it(checkpoint: Checkpoint, toy_inputs: Path, held: Any, tmp_path: Path) -> None:
+    train = toy_inputs / "train.jsonl"
+    evaluated = acclimate.evaluate(checkpoint, train, **held, **SHORT, out=tmp_path / "evaluated", progress=False)
+    assert evaluated.report is not None
+    assert not evaluated.report.failed
+    raced = acclimate.race(
+        train, **held, **SHORT, model=checkpoint, contestants=["TF-IDF"], out=tmp_path / "raced", progress=False
+    )
+    assert raced.report is not None
+    assert not raced.report.failed
+
+
+def test_predict_takes_a_fine_tuned_one_and_ship_says_what_it_needs(
+    checkpoint: Checkpoint, toy_inputs: Path, tmp_path: Path
+) -> None:
+    prepared = tmp_path / "data"
+    labelled = read_files(LabelledFiles(train=toy_inputs / "train.jsonl", dev=toy_inputs / "dev.jsonl"))
+    prepare(labelled.task(), labelled.files[0].path, prepared)
+    tuned = acclimate.adapt(
+        "finetune", model=checkpoint, task=prepared, out=tmp_path / "tuned", preset="papers", epochs=0, plan__steps=2,
+        looks=1, progress=False,
+    )  # fmt: skip
+    [prediction] = acclimate.predict(tuned, ["the pulse of the heart"], progress=False)  # type: ignore[misc]
+    assert prediction.label in labelled.labels
+    with pytest.raises(ValueError, match="race"):
+        acclimate.ship(tuned, tmp_path / "shipped", progress=False)
+
+
+def test_analyses_take_it(checkpoint: Checkpoint, toy_inputs: Path, tmp_path: Path) -> None:
+    texts = (toy_inputs / "domain.txt").read_text().splitlines()[:12]
+    assert len(analyse_heads([checkpoint], texts, source="domain", max_tokens=16).heads) == 2
+    other = checkpoint.path.parent / "checkpoint"
+    assert analyse_embeddings([checkpoint, other], texts=texts, source="domain") is not None
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.txt").write_text("\n".join(texts[name == "b" :: 2]))
+    sources = {name: tmp_path / f"{name}.txt" for name in ("a", "b")}
+    found = analyse_importance(checkpoint, sources, max_tokens=16, dropout=0.1)
+    assert len(found.domains) == 2
+    documents = (Document(str(number), text, "domain") for number, text in enumerate(texts))
+    corpus = write_corpus(documents, tmp_path / "corpus")
+    compared = compare_vocabularies(VocabularyRecipe(size=0), corpus, tmp_path / "out", models=[checkpoint])
+    assert compared is not None

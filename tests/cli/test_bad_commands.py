@@ -9,6 +9,7 @@ import errno
 import json
 import os
 import pickle
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -55,10 +56,7 @@ def pickled(place: Path) -> None:
 def with_code(place: Path) -> None:
     """A model directory that asks for its code to be run."""
     config = json.loads((place / "base" / "config.json").read_text())
-    config |= {
-        "model_type": "own",
-        "auto_map": {"AutoModel": "modeling.LabelledFiles", "AutoConfig": "modeling.OwnConfig"},
-    }
+    config |= {"model_type": "own", "auto_map": {"AutoModel": "modeling.Own", "AutoConfig": "modeling.OwnConfig"}}
     (place / "base" / "config.json").write_text(json.dumps(config))
     (place / "base" / "manifest.json").unlink()  # as a stranger's model has none
     (place / "base" / "modeling.py").write_text("import os\nos.system('touch ran')\n")
@@ -81,9 +79,8 @@ def other_format(place: Path) -> None:
 
 def other_data(place: Path) -> None:
     """The run directory has another training file's rows."""
-    result = CliRunner().invoke(
-        cli.app, [*f"{RACE} --out run contestants=[] finetune.epochs=0 finetune.plan.steps=1".split()]
-    )
+    command = f"{RACE} --out run contestants=[] finetune.epochs=0 finetune.plan.steps=1"
+    result = CliRunner().invoke(cli.app, command.split())
     assert "Use: " in result.output or result.exit_code == 0, result.output
     rows = (place / "train.jsonl").read_text().splitlines(keepends=True)
     (place / "train.jsonl").write_text("".join(rows[:-3]))
@@ -119,83 +116,40 @@ data retrieve --from base --k 3 -> base contains no selection | Name another run
 data retrieve --from base -> --from base | --k and --out
 data retrieve --from base --k 3 --how random -> only --k and --out
 RETRIEVE --from base --k 3 -> only --k and --out
+RACE --recipe bad.toml -> bad.toml | not valid TOML | line 1
+RACE --corpus blank.txt -> blank.txt
+RACE --out taken -> --out taken | taken is a file | Choose another
+RACE --out taken/run -> --out taken/run | taken is a file | Choose another
+QUERIES blank.txt -> no document to write | Add text
+QUERIES other.txt -> the 60 queries retrieve no documents | none of their words occurs | another corpus
+QUERIES leaks.txt -> the 60 queries retrieve no documents | all matching documents were excluded
 """
+SHORT = {"RACE": RACE, "RETRIEVE": RETRIEVE, "QUERIES": RETRIEVE.removesuffix(" general.txt")}
 CASES = [
     *(
-        Case(command, command.replace("RACE", RACE).replace("RETRIEVE", RETRIEVE), tuple(says.split(" | ")))
+        Case(command, re.sub("RACE|RETRIEVE|QUERIES", lambda name: SHORT[name[0]], command), tuple(says.split(" | ")))
         for command, says in (line.split(" -> ") for line in PLAIN.strip().splitlines())
-    ),
-    Case(
-        "a recipe that is no TOML",
-        f"{RACE} --recipe bad.toml",
-        ("bad.toml", "not valid TOML", "line 1"),
-        lambda place: (place / "bad.toml").write_text("seeds: 3\n"),
     ),
     Case("no tokenizer", RACE, ("base", "tokenizer"), without_tokenizer),
     Case("no configuration", RACE, ("base", "config.json"), lambda place: (place / "base" / "config.json").unlink()),
     Case("weights as a pickle", RACE, ("base", "pickled weights", "can run code"), pickled),
     Case("weights cut short", RACE, ("base",), cut_weights),
     Case("a model with code", RACE, ("base", "code"), with_code),
-    Case(
-        "a corpus of nothing",
-        f"{RACE} --corpus empty.txt",
-        ("empty.txt",),
-        lambda place: (place / "empty.txt").write_text("\n\n"),
-    ),
-    Case(
-        "a file where the run should be",
-        f"{RACE} --out taken",
-        ("--out taken", "taken is a file", "Choose another"),
-        lambda place: (place / "taken").write_text(""),
-    ),
-    Case(
-        "below a file",
-        f"{RACE} --out taken/run",
-        ("--out taken/run", "taken is a file", "Choose another"),
-        lambda place: (place / "taken").write_text(""),
-    ),
     Case("another format", f"{RACE} --out run", ("run was written by acclimate 0.0.9", "another --out"), other_format),
     Case("other data", f"{RACE} --out run", ("has other data", "Choose another --out"), other_data),
-    Case(
-        "retrieving from blank lines",
-        RETRIEVE.replace("general.txt", "blank.txt"),
-        ("no document to write", "Add text"),
-        lambda place: (place / "blank.txt").write_text("\n \n"),
-    ),
-    Case(
-        "no word in common",
-        RETRIEVE.replace("general.txt", "other.txt"),
-        ("the 60 queries retrieve no documents", "none of their words occurs in the corpus", "another corpus"),
-        lambda place: (place / "other.txt").write_text("zebra\nokapi\n"),
-    ),
-    Case(
-        "nothing but the test set",
-        RETRIEVE.replace("general.txt", "leaks.txt"),
-        ("the 60 queries retrieve no documents", "all matching documents were excluded"),
-        lambda place: (place / "leaks.txt").write_text(
-            "\n".join(json.loads(line)["text"] for line in (place / "test.jsonl").read_text().splitlines())
-        ),
-    ),
-    Case(
-        "a larger cut",
-        "data retrieve --from run --k 4 --out cut",
-        ("run/selection was made with k=3", "Choose 1 to 3"),
-        retrieved,
-    ),
-    Case(
-        "another retrieval there",
-        f"{RETRIEVE} --k 4 --out run",
-        ("other settings or inputs", "Choose another"),
-        retrieved,
-    ),
+    Case("a larger cut", "data retrieve --from run --k 4 --out cut", ("made with k=3", "Choose 1 to 3"), retrieved),
+    Case("another retrieval there", f"{RETRIEVE} --k 4 --out run", ("other settings", "Choose another"), retrieved),
 ]
 
 
 @pytest.fixture
 def place(toy_race, tmp_path, monkeypatch) -> Path:
     toys.write_inputs(tmp_path)
-    [base] = (toy_race.run / "jobs").glob("pretrain-*")
-    shutil.copytree(base / "checkpoint", tmp_path / "base")
+    tests = [json.loads(line)["text"] for line in (tmp_path / "test.jsonl").read_text().splitlines()]
+    contents = {"bad.toml": "seeds: 3\n", "blank.txt": "\n \n", "other.txt": "zebra\nokapi\n", "taken": ""}
+    for name, content in (contents | {"leaks.txt": "\n".join(tests)}).items():
+        (tmp_path / name).write_text(content)
+    shutil.copytree(toy_race.base, tmp_path / "base")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

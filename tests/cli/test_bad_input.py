@@ -83,6 +83,21 @@ def scores(*more: str) -> str:
     return "text,label\n" + "".join(f"text number {row},{number}\n" for row, number in enumerate(given))
 
 
+def labels_of(made: Callable[[str, str], tuple[Any, Any]]) -> str:
+    """JSON lines of the texts and labels that are made of those of the good rows."""
+    return jsonl(*(dict(zip(("text", "label"), made(*row), strict=True)) for row in GOOD), good=0)
+
+
+def grouped(group: Callable[[str], str]) -> str:
+    """JSON lines of the good rows with the group of each text."""
+    return jsonl(*({"text": text, "label": label, "doc": group(text)} for text, label in GOOD), good=0)
+
+
+def numbered_rows(count: int = 40) -> str:
+    """A CSV of short rows with ids from 0 on."""
+    return "id,text,label\n" + "".join(f"{n},t{n},{n % 2}\n" for n in range(count))
+
+
 def listed(*labels: Any) -> str:
     """JSON lines with the good rows' labels as lists, and rows with these."""
     given = [{"text": text, "label": [label]} for text, label in GOOD]
@@ -97,7 +112,7 @@ def sentences(*more: str) -> str:
 PARTS_OF_SPEECH = sentences().replace("B-X", "NN")  # tags that no content tells from a second column
 
 
-def lists(*more: Any) -> str:
+def word_lists(*more: Any) -> str:
     """The same as 40 JSON lines of words and tags, and more."""
     good = [{"text": [f"gene{number}", f"row{number}"], "label": ["B-X", "O"]} for number in range(40)]
     return jsonl(*good, *more, good=0)
@@ -105,6 +120,27 @@ def lists(*more: Any) -> str:
 
 def parquet(columns: Mapping[str, Any]) -> Callable[[Path], None]:
     return lambda path: pa.parquet.write_table(pa.table(dict(columns)), path)
+
+
+def one_text(**columns: Any) -> Callable[[Path], None]:
+    """Parquet of 999 rows of one long text, which is stored once, and other columns."""
+    return parquet({"text": pa.DictionaryArray.from_arrays(pa.array([0] * 999), ["a" * 99_999]), **columns})
+
+
+def packed_text(path: Path) -> None:
+    pa.parquet.write_table(pa.table({"text": ["a" * (8 << 20)], "label": ["b"]}), path, compression="zstd")
+
+
+def texts_twice(path: Path) -> None:
+    pa.parquet.write_table(pa.Table.from_arrays([pa.array(["a"])] * 2, ["text", "text"]), path)
+
+
+def loop(path: Path) -> None:
+    path.symlink_to(path.parent)
+
+
+def link_to_train(path: Path) -> None:
+    path.symlink_to("train.csv")
 
 
 def labelled(name: str = "train.csv", **stated: Any) -> Callable[[Path], Labelled]:
@@ -115,10 +151,6 @@ def labelled(name: str = "train.csv", **stated: Any) -> Callable[[Path], Labelle
         return read_files(LabelledFiles(folder / name, **(stated | files)), limits=SMALL)
 
     return call
-
-
-def tagged(name: str = "train.csv", **stated: Any) -> Callable[[Path], Labelled]:
-    return labelled(name, kind="tokens", **stated)
 
 
 @dataclass(frozen=True)
@@ -139,31 +171,51 @@ def raw(name: str = "corpus", **stated: Any) -> Callable[[Path], Read]:
     return call
 
 
-def table(id: str, name: str, content: Content, says: str, ends: Ends = "error", /, **stated: Any) -> Case:
+def table(case: str, name: str, content: Content, says: str, /, **stated: Any) -> Case:
     """The case of one file of labelled texts."""
-    return Case(id, {name: content}, labelled(name, **stated), says.replace("@", name), ends)
+    return Case(case, {name: content}, labelled(name, **stated), says.replace("@", name))
 
 
-def csv(id: str, content: Content, says: str, ends: Ends = "error", /, **stated: Any) -> Case:
-    return table(id, "train.csv", content, says, ends, **stated)
+def csv(case: str, content: Content, says: str, /, **stated: Any) -> Case:
+    return table(case, "train.csv", content, says, **stated)
 
 
-def lines(id: str, content: Content, says: str, ends: Ends = "error", /, **stated: Any) -> Case:
-    return table(id, "a.jsonl", content, says, ends, **stated)
+def lines(case: str, content: Content, says: str, /, **stated: Any) -> Case:
+    return table(case, "a.jsonl", content, says, **stated)
 
 
-def words(id: str, name: str, content: Content, says: str, ends: Ends = "error", /, **stated: Any) -> Case:
+def words(case: str, name: str, content: Content, says: str, /, **stated: Any) -> Case:
     """The case of one file of tagged words."""
-    return table(id, name, content, says, ends, kind="tokens", **stated)
+    return table(case, name, content, says, kind="tokens", **stated)
 
 
-def tsv(id: str, content: Content, says: str, ends: Ends = "error", /, **stated: Any) -> Case:
-    return words(id, "train.tsv", content, says, ends, **stated)
+def tsv(case: str, content: Content, says: str, /, **stated: Any) -> Case:
+    return words(case, "train.tsv", content, says, **stated)
 
 
-def corpus(id: str, name: str, content: Content, says: str, ends: Ends = "error", /, **stated: Any) -> Case:
+def lists(case: str, text: Any, label: Any, says: str, /, **group: Any) -> Case:
+    """The case of a row of words and tags behind good ones; group: the column of groups, and that of the row."""
+    content = word_lists({"text": text, "label": label, **group})
+    return words(case, "a.jsonl", content, says, **({"group": next(iter(group))} if group else {}))
+
+
+def split(case: str, train: str, says: str, /, **stated: Any) -> Case:
+    """The case of a file of train and one of dev or test, which `stated` has with what else is stated."""
+    ending = "jsonl" if train.startswith("{") else "tsv" if "\t" in train else "csv"
+    files = {name: stated.pop(name) for name in ("dev", "test") if name in stated}
+    names = {name: f"{name}.{ending}" for name in files} | ({"kind": "tokens"} if ending == "tsv" else {})
+    contents = {f"{name}.{ending}": content for name, content in {"train": train, **files}.items()}
+    return Case(case, contents, labelled(f"train.{ending}", **names, **stated), says)
+
+
+def corpus(case: str, name: str, content: Content, says: str, /, **stated: Any) -> Case:
     """The case of one file of raw text."""
-    return Case(id, {name: content}, raw(name, **stated), says.replace("@", name), ends)
+    return Case(case, {name: content}, raw(name, **stated), says.replace("@", name))
+
+
+def below(case: str, files: Files, says: str, /) -> Case:
+    """The case of a folder of raw text."""
+    return Case(case, {f"corpus/{name}": content for name, content in files.items()}, raw(), says)
 
 
 @contextlib.contextmanager
@@ -188,9 +240,7 @@ def archive(*names: str) -> bytes:
     return packed.getvalue()
 
 
-def saved(
-    folder: str = "corpus", *, listed: str = "data-0.arrow", indices: Any = None, column: str = "text"
-) -> dict[str, Content]:
+def saved(*, listed: str = "data-0.arrow", indices: Any = None, column: str = "text") -> dict[str, Content]:
     """A folder as `datasets` saves it."""
 
     def write(path: Path) -> None:
@@ -199,11 +249,7 @@ def saved(
             stream.write_table(table)
 
     state = {"_data_files": [{"filename": listed}], "_indices_files": indices}
-    return {
-        f"{folder}/data-0.arrow": write,
-        f"{folder}/dataset_info.json": "{}",
-        f"{folder}/state.json": json.dumps(state),
-    }
+    return {"data-0.arrow": write, "dataset_info.json": "{}", "state.json": json.dumps(state)}
 
 
 def extension(path: Path) -> None:
@@ -231,83 +277,35 @@ LAUGHS = (
     + "]>"
 )
 OUTSIDE = "<!DOCTYPE set [<!ENTITY file SYSTEM 'file:///etc/passwd'>]>"
+ELSEWHERE = "<!DOCTYPE a SYSTEM 'http://127.0.0.1:9/a.dtd'>"
+BETWEEN = "</PubmedArticle><PubmedArticle>"
+UNSEEN, SEVENTH = "text,label\na,maybe\n", "id,text,label\n7,a,1\n"
 
 FILES = [  # what is wrong with the file itself
     Case("a missing file", {"trian.csv": rows()}, labelled(), "train.csv | no such file | nearest | trian.csv"),
-    Case("a missing folder", {}, labelled("here/train.csv"), "here/train.csv | no such file | nor a folder | Check"),
-    Case(
-        "a folder instead of a file", {"train.csv/a.csv": rows()}, labelled(), "train.csv | is a folder | such as a.csv"
-    ),
+    Case("a folder", {"train.csv/a.csv": rows()}, labelled(), "train.csv | is a folder | such as a.csv"),
     csv("a pipe", os.mkfifo, "@ | a pipe or a device | Write its content"),
     csv("a link to itself", lambda p: p.symlink_to(p), "@ | cannot be read | Check"),
-    Case(
-        "no right to read",
-        {"train.csv": rows()},
-        labelled(),
-        "train.csv | cannot be read | ermission",
-        around=without_rights,
-    ),
+    replace(csv("no right to read", rows(), "@ | cannot be read | ermission"), around=without_rights),
     csv("an empty file", "", "@ | is empty (0 bytes) | Write it again"),
     table("an empty .gz", "a.csv.gz", gzip.compress(b""), "@ | is empty | no header | Write it again"),
-    csv("a header only", "text,label\n", "@ | has no rows | another file"),
     lines("blank lines only", "\n\n", "@ | has no rows | another"),
     table("an unknown ending", "train.xlsx", "some words\n", "@ | .csv, .tsv and .jsonl | convert"),
     table("no ending", "train", "some words\n", "@ | ending | .csv, .tsv and .jsonl | convert"),
     table("a packed Parquet", "a.parquet.gz", gzip.compress(b"x"), "@ | not a Parquet file | packed with gzip"),
     csv("UTF-16 with its mark", rows().encode("utf-16"), "@ | UTF-16LE | iconv -f"),
-    csv("UTF-16 without", rows().encode("utf-16-be"), "@ | UTF-16BE | iconv -f"),
     csv("UTF-32 with its mark", rows().encode("utf-32"), "@ | UTF-32LE | iconv -f"),
-    csv("UTF-32 without", rows().encode("utf-32-be"), "@ | UTF-32BE | iconv -f"),
     table("UTF-16 in a .gz", "a.csv.gz", gzip.compress(rows().encode("utf-16")), "@ | UTF-16LE | iconv -f"),
     csv("Latin-1", rows(("café", "yes")).encode("latin-1"), "@:42 | byte 4 | 0xe9 | not UTF-8 | iconv -f"),
     csv("a 1 GB line", "text,label\n" + "a" * (3 << 20), "@:2 | 1,048,576 bytes | line end"),
-    lines(
-        "a JSON line without end",
-        jsonl() + '{"text": "' + "a" * (3 << 20),
-        "@:41 | 1,048,576 bytes without a line end | Split the line",
-    ),
-    table(
-        "a cut off .gz",
-        "a.csv.gz",
-        gzip.compress(rows().encode())[:-9],
-        "@ | damaged or truncated gzip | Fetch it again",
-    ),
-    table(
-        "a cut off .zst",
-        "a.csv.zst",
-        zstandard.compress(rows().encode())[:-9],
-        "@ | damaged or truncated zstd | Fetch it again",
-    ),
-    table(
-        "damage in a .gz",
-        "a.csv.gz",
-        gzip.compress(rows().encode())[:100] + bytes(200),
-        "@ | damaged or truncated gzip | Fetch it again",
-    ),
+    lines("a JSON line without end", jsonl() + '{"text": "' + "a" * (3 << 20), "@:41 | 1,048,576 bytes | Split"),
+    table("a cut off .gz", "a.csv.gz", gzip.compress(rows().encode())[:-9], "@ | truncated gzip | Fetch it again"),
+    table("a cut off .zst", "a.csv.zst", zstandard.compress(rows().encode())[:-9], "@ | truncated zstd | Fetch it"),
     table("no gzip in a .gz", "a.csv.gz", bytes(9) + rows().encode(), "@ | not packed with gzip | not text | Rename"),
-    table(
-        "no zstd in a .zst",
-        "a.csv.zst",
-        gzip.compress(b"a"),
-        "@:1 | no column 'text' | Name the right one",
-    ),
     table("a bomb in a .gz", "a.csv.gz", gzip.compress(HEAVY), "@ | times its size | bomb | unpack it yourself"),
-    table(
-        "a bomb in a .zst", "a.jsonl.zst", zstandard.compress(HEAVY), "@ | times its size | bomb | unpack it yourself"
-    ),
-    table(
-        "one text in each row of Parquet",
-        "a.parquet",
-        parquet({"text": pa.DictionaryArray.from_arrays(pa.array([0] * 999), ["a" * 99_999]), "label": ["b"] * 999}),
-        "@ | times its size | bomb | .jsonl",
-    ),
+    table("one text in each row", "a.parquet", one_text(label=["b"] * 999), "@ | times its size | bomb | .jsonl"),
     Case("NUL in a name", {}, labelled("a\0.csv"), r"a\x00.csv | null byte | Name a file"),
-    table(
-        "a bomb in Parquet",
-        "a.parquet",
-        lambda p: pa.parquet.write_table(pa.table({"text": ["a" * (8 << 20)], "label": ["b"]}), p, compression="zstd"),
-        "@ | times its size | bomb | .jsonl",
-    ),
+    table("a bomb in Parquet", "a.parquet", packed_text, "@ | times its size | bomb | .jsonl"),
     Case(
         "more than the limit",
         {"train.csv": rows()},
@@ -326,605 +324,178 @@ FILES = [  # what is wrong with the file itself
     csv("Parquet called .csv", parquet({"text": ["a"]}), "@ | no column 'label' | ['text']"),
     csv("a web page", "\n<!DOCTYPE html><html>", "@ | a web page | Download the file itself"),
     csv("a Git LFS pointer", "version https://git-lfs.github.com/spec/v1\n", "@ | Git LFS | git lfs pull"),
-    table(
-        "a tar in a .gz", "a.csv.gz", gzip.compress(bytes(257) + b"ustar" + bytes(250)), "@ | a tar archive | Unpack it"
-    ),
+    table("a tar in a .gz", "a.csv.gz", gzip.compress(bytes(257) + b"ustar" + bytes(250)), "@ | a tar | Unpack"),
     table("no Parquet in .parquet", "a.parquet", rows(), "@ | not a Parquet file | Write it again"),
     table("damaged Parquet", "a.parquet", b"PAR1" + bytes(50) + b"PAR1", "@ | damaged | write it again"),
-    table(
-        "an empty Parquet",
-        "a.parquet",
-        parquet({"text": pa.array([], "string"), "label": pa.array([], "string")}),
-        "@ | has no rows | another file",
-    ),
+    table("an empty Parquet", "a.parquet", parquet({"text": [], "label": []}), "@ | has no rows | another file"),
     table("an escape code in a name", "\x1b[31ma\n.csv", "a\n", r"\x1b[31ma\n.csv:1 | no column"),
 ]
 
 TABLES = [  # what is wrong with its columns and quotes
-    csv(
-        "a wrong column",
-        rows(header="text,labels"),
-        "@:1 | 'label' | nearest is 'labels' | Name the right one with --label NAME",
-    ),
+    csv("a wrong column", rows(header="text,labels"), "@:1 | 'label' | nearest is 'labels' | --label NAME"),
     csv("a column in other case", rows(header="Text,label"), "@:1 | 'text' | nearest is 'Text'"),
     csv("a space in the header", rows(header="text, label"), "@:1 | 'label' | nearest is ' label'"),
-    csv(
-        "no header",
-        "good film,yes\nbad film,no\n",
-        "@:1 | no column | 'good film', 'yes' | the first line must be the names",
-    ),
-    csv(
-        "a name twice",
-        rows(header="text,label").replace("text,label", "text,text", 1),
-        "@:1 | each column once | ['text', 'text']",
-    ),
+    csv("no header", "good film,yes\nbad film,no\n", "@:1 | no column | 'good film', 'yes' | must be the names"),
+    csv("a name twice", rows(header="text,text"), "@:1 | each column once | ['text', 'text']"),
     csv("a wrong pair column", rows(), "@:1 | no column 'second' | its columns are ['text', 'label']", pair="second"),
-    csv("a wrong group column", rows(), "@:1 | no column 'doc' | its columns are ['text', 'label']", group="doc"),
     lines("a wrong column in JSON", jsonl(), "@ | 'lable' | nearest is 'label'", label="lable"),
-    table(
-        "a wrong column in Parquet",
-        "a.parquet",
-        parquet({"text": ["a"], "Label": ["b"]}),
-        "@ | 'label' | nearest is 'Label'",
-    ),
-    table(
-        "a column twice in Parquet",
-        "a.parquet",
-        lambda p: pa.parquet.write_table(pa.Table.from_arrays([pa.array(["a"])] * 2, ["text", "text"]), p),
-        "@ | 2 columns are named 'text' | Rename one",
-        label="b",
-    ),
+    table("a wrong column in Parquet", "a.parquet", parquet({"text": ["a"], "Label": ["b"]}), "@ | nearest is 'Label'"),
+    table("one twice in Parquet", "a.parquet", texts_twice, "@ | 2 columns are named 'text' | Rename one", label="b"),
     csv("Excel's sep=", "sep=;\n" + rows().replace(",", ";"), "@:1 | sep=; | Excel | CSV UTF-8"),
-    csv(
-        "a quote never closed",
-        rows(('"never closed', "yes"), ("more", "no")),
-        "@:42 | never closed | double the quotes",
-    ),
-    csv(
-        "a quote never closed, long",
-        rows(('"open', "yes"), *[("a" * 9000, "no")] * 200),
-        "@:42 | never closed | double the quotes",
-    ),
+    csv("a quote never closed", rows(('"open', "yes"), ("more", "no")), "@:42 | never closed | double the quotes"),
+    csv("one in a long file", rows(('"open', "yes"), *[("a" * 9000, "no")] * 200), "@:42 | never closed | double the"),
     csv("text after a quote", rows(('"quoted" badly', "yes")), "@:42 | expected after | double the quotes"),
-    lines(
-        "a broken JSON array", json.dumps([{"text": "a", "label": "b"}])[:-1], "@ | is not valid JSON | Write it again"
-    ),
-    lines(
-        "indented JSON", json.dumps({"text": "a", "label": "b"}, indent=1), "@ | none of 4 rows | @:1 | not valid JSON"
-    ),
-    table(
-        "texts of numbers",
-        "a.parquet",
-        parquet({"text": [1, 2], "label": ["a", "b"]}),
-        "@ | none of 2 rows | row 1 | make it a string",
-    ),
+    lines("a broken JSON array", json.dumps([{"text": "a", "label": "b"}])[:-1], "@ | is not valid JSON | Write"),
+    lines("indented JSON", json.dumps({"text": "a", "label": "b"}, indent=1), "@ | none of 4 rows | @:1 | valid JSON"),
+    table("numeric texts", "a.parquet", parquet({"text": [1, 2], "label": [*"ab"]}), "@ | none of 2 | row 1 | string"),
     csv("no row at all is sound", "text,label\n" + ",yes\n" * 9, "@ | none of 9 rows | @:2 | @:4 | is empty"),
     csv("most rows are ragged", rows(*[("a,b,c", "yes")] * 41), "@ | only 40 of 81 rows | @:42 | 4 fields"),
-    lines(
-        "most rows lack the column", jsonl(*[{"text": "a"}] * 50), "@ | only 40 of 90 rows | @:41 | no column 'label'"
-    ),
+    lines("most rows lack it", jsonl(*[{"text": "a"}] * 50), "@ | only 40 of 90 rows | @:41 | no column 'label'"),
 ]
 
 ROWS = [  # what is wrong with single rows: they are rejected, the others stay
     csv("an empty text", rows(("", "yes")), "@:42 | 'text' | is empty | remove the row"),
-    csv("a text of spaces", rows(("  ", "yes")), "@:42 | 'text' | '  ' | fill it in"),
     csv("an empty label", rows(("a", "")), "@:42 | 'label' | is empty | remove the row"),
     lines("a missing text", jsonl({"label": "yes"}), "@:41 | no column 'text' | the row has ["),
     lines("a null label", jsonl({"text": "a", "label": None}), "@:41 | 'label' | None"),
     csv("NUL in a text", rows(("a\0b", "yes")), r"@:42 | 'text' | NUL | a\x00b"),
     csv("an escape code in a text", rows(("\x1b]0;a\x07", "yes")), r"@:42 | control character | \x1b"),
-    csv("DEL in a text", rows(("a\x7f", "yes")), r"@:42 | control character | \x7f"),
     csv("an escape code in a label", rows(("a", "\x1b[31myes")), r"@:42 | 'label' | \x1b[31myes"),
     lines("NUL in JSON", jsonl({"text": "a\0", "label": "no"}), r"@:41 | NUL | \x00"),
     csv("replacement characters only", rows(("\ufffd\ufffd", "yes")), "@:42 | U+FFFD | remove the row"),
-    lines(
-        "half a surrogate pair", jsonl({"text": "a\ud800", "label": "no"}), r"@:41 | surrogate | \ud800 | correct it"
-    ),
-    lines("half a surrogate in a label", jsonl({"text": "a", "label": "\ud800"}), r"@:41 | 'label' | \ud800"),
+    lines("half a surrogate", jsonl({"text": "a\ud800", "label": "no"}), r"@:41 | surrogate | \ud800 | correct it"),
     csv("too few fields", rows().rstrip() + "\nalone\n", "@:42 | 1 fields | header has 2 | quote"),
     csv("too many fields", rows(("one, two", "yes")), "@:42 | 3 fields | header has 2 | quote"),
     lines("a line that is no JSON", jsonl('{"text": }'), '@:41 | not valid JSON at column 10 | {"text": }'),
     lines("a line that is no object", jsonl("[1]"), "@:41 | one JSON object | [1]"),
     lines("JSON nested too deeply", jsonl("[" * 100_000), "@:41 | nested | [[["),
-    lines(
-        "a number of 5,000 digits", jsonl('{"text": "a", "label": ' + "1" * 5000 + "}"), "@:41 | cannot be read | digit"
-    ),
+    lines("5,000 digits", jsonl('{"text": "a", "label": ' + "1" * 5000 + "}"), "@:41 | cannot be read | digit"),
     lines("a text that is a number", jsonl({"text": 3, "label": "no"}), "@:41 | 'text' | is 3 | make it a string"),
     lines("a label that is an object", jsonl({"text": "a", "label": {"b": 1}}), "@:41 | {'b': 1} | make it a string"),
     lines(
-        "a group that is a list",
+        "a list of groups",
         jsonl({"text": "a", "label": "no", "doc": [1]}),
-        "@:41 | 'doc' | [1] | make it a string",
+        "@:41 | 'doc' | [1] | a string",
         group="doc",
     ),
     lines("a label among lists", listed("no"), "@:41 | 'no' | make it a list"),
     lines("a list among labels", jsonl({"text": "z", "label": ["no"]}), "@:41 | ['no'] | one string", kind="sequence"),
-    lines(
-        "NaN to predict",
-        numbers({"text": "z", "label": float("nan")}),
-        "@:41 | not a finite number | nan | remove the row",
-    ),
+    lines("NaN to predict", numbers({"text": "z", "label": float("nan")}), "@:41 | not a finite number | nan | remove"),
     table("infinity to predict", "a.csv", scores("-inf"), "@:42 | '-inf' | finite", kind="score"),
     lines("a huge number to predict", numbers({"text": "z", "label": 1e31}), "@:41 | beyond 1e+30 | 1e+31"),
     lines("no number to predict", numbers({"text": "z", "label": "high"}), "@:41 | 'high' | write a number"),
     lines("a decimal comma", numbers({"text": "z", "label": "3,5"}), "@:41 | '3,5' | with a point"),
     lines("true to predict", numbers({"text": "z", "label": True}), "@:41 | True | write a number"),
+    csv("an empty id", numbered_rows() + ",z,1\n", "@:42 | 'id' | is empty", id="id"),
+    words("a word without a tag", "a.conll", sentences("p53 O\nmice\n"), "@:122 | 'mice' has no tag | remove the"),
+    tsv("a word with an empty tag", sentences("p53\t\nmice\tO\n"), "@:121 | 'p53' has an empty tag | fill it in"),
+    tsv("a tag without a word", sentences("\tO\nmice\tO\n"), "@:121 | a word is empty: '' | remove it"),
+    tsv("two words before a tag", sentences("New York\tB-X\n"), "@:121 | 'New York' contains a space | several words"),
+    tsv("more columns than usual", sentences("p53\tNN\tO\n"), "@:121 | 3 fields, but the first line has 2 | correct"),
+    tsv("NUL in a word", sentences("p\x0053\tO\n"), "@:121 | NUL | remove the sentence"),
+    lists("fewer tags than words", ["p53", "is"], ["O"], "@:41 | 2 words (column 'text'), but 1 tags | one tag"),
+    lists("a text for words", "p53 is", ["O", "O"], "@:41 | words (column 'text') are 'p53 is' | make them a list"),
+    lists("a number for a word", ["p53", 7], ["O", "O"], "@:41 | the word 7 is not a string | write it"),
+    lists("a list for a tag", ["p53"], [["O"]], "@:41 | label | make it a string"),
+    lists("a list for an id", ["p53"], ["O"], "@:41 | the group (column 'name') is [1] | make it a string", name=[1]),
+    corpus("a bad line", "a.jsonl", '{"text": "a"}\n{"text"}\n', '@:2 | not valid JSON at column 8 | {"text"}'),
+    corpus("a control character", "a.txt", "good\nb\x02d\n", r"@:2 | control character | \x02"),
+    corpus("no id", "a.jsonl", '{"text": "a"}\n{"text": "b", "id": [1]}\n', "@:2 | id [1] | text nor a whole number"),
+    corpus("nothing but markup", "a.xml", article(TITLED.format("A") + BETWEEN), "@:1 | neither title nor abstract"),
 ]
 
 
 LABELS = [  # what the labels together cannot be
-    lines(
-        "texts as labels",
-        jsonl(*({"text": label, "label": text * 99} for text, label in GOOD), good=0),
-        "@:1 | has the label 'the text of row 0 | for 40 labels | give files for dev and test",
-    ),
-    lines(
-        "classes and decimals",
-        jsonl({"text": "z", "label": 0.5}),
-        "@:41 | 'label' | 0.5 | make it a string",
-        "rejected",
-    ),
-    lines(
-        "a gap among classes",
-        jsonl({"text": "z", "label": float("nan")}),
-        "@:41 | 'label' | is empty | nan",
-        "rejected",
-    ),
-    csv(
-        "labels that differ by case", rows(("a", "Yes"), ("b", "Yes")), "@:42 | 'Yes' | 'yes' (20 rows | --fold-labels"
-    ),
-    csv("labels that differ by spaces", rows(("a", " yes")), "@:42 | ' yes' | 'yes' (20 rows | --fold-labels"),
-    csv(
-        "labels that differ in composition",
-        rows(("a", "é"), ("b", "e\u0301")),
-        r"@:4 | 'e\u0301' | '\xe9' | --fold-labels",
-    ),
-    Case(
-        "a dev label in other case",
-        {"train.csv": rows(), "dev.csv": rows(("a", "NO"))},
-        labelled(dev="dev.csv"),
-        "dev.csv:42 | 'NO' | 'no' (40 rows | --fold-labels",
-    ),
-    Case(
-        "a dev label unseen in train",
-        {"train.csv": rows(), "dev.csv": rows(("a", "yess"))},
-        labelled(dev="dev.csv"),
-        "dev.csv:42 | 'yess' | nearest there is 'yes' (20 rows) | Correct it",
-    ),
-    Case(
-        "a test label unseen in train",
-        {"train.csv": rows(), "test.tsv": "text\tlabel\na\tmaybe\n"},
-        labelled(test="test.tsv"),
-        "test.tsv:2 | 'maybe' | nearest | train.csv",
-    ),
-    Case(
-        "a label of several unseen in train",
-        {"a.jsonl": listed(), "d.jsonl": listed(["yes", "new"])},
-        labelled("a.jsonl", dev="d.jsonl"),
-        "d.jsonl:41 | 'new' | nearest",
-    ),
-    Case(
-        "an escape code in an unseen label",
-        {"train.csv": rows(), "dev.csv": rows(("a", "\u202eno"))},
-        labelled(dev="dev.csv"),
-        r"dev.csv:42 | label '\u202eno' also occurs as 'no' | --fold-labels",
-    ),
+    lines("texts as labels", labels_of(lambda text, label: (label, text * 99)), "@:1 | 40 labels | give files for dev"),
+    csv("labels in other case", rows(("a", "Yes"), ("b", "Yes")), "@:42 | 'Yes' | 'yes' (20 rows | --fold-labels"),
+    csv("labels in parts", rows(("a", "é"), ("b", "e\u0301")), r"@:4 | 'e\u0301' | '\xe9' | --fold-labels"),
+    split("a dev label in other case", rows(), "dev.csv:42 | 'NO' | 'no' (40 rows | --fold", dev=rows(("a", "NO"))),
+    split("a test label unseen in train", rows(), "test.csv:2 | 'maybe' | nearest | train.csv", test=UNSEEN),
+    split("a label of several unseen", listed(), "dev.jsonl:41 | 'new' | nearest", dev=listed(["yes", "new"])),
+    split("an unseen escape code", rows(), r"dev.csv:42 | '\u202eno' | 'no' | --fold", dev=rows(("a", "\u202eno"))),
     csv("one class", rows().replace(",no\n", ",yes\n"), "@ | 'label' | every row has the label 'yes' | add rows"),
-    lines(
-        "one class in lists", jsonl(*({"text": text, "label": ["x"]} for text, _ in GOOD), good=0), "@ | 'x' | add rows"
-    ),
-    lines(
-        "no class in any list",
-        jsonl(*({"text": text, "label": []} for text, _ in GOOD), good=0),
-        "@ | no row has a label | add rows",
-    ),
+    lines("no class in any list", labels_of(lambda text, label: (text, [])), "@ | no row has a label | add rows"),
     csv("one example of a class", rows(("a", "maybe")), "@:42 | 'maybe' | train | Add rows"),
-    Case(
-        "one example of a class, dev to make",
-        {"train.csv": rows(("a", "maybe")), "test.csv": rows()},
-        labelled(test="test.csv"),
-        "train.csv:42 | 'maybe' | dev | Add rows",
-    ),
-    table(
-        "always the same number",
-        "a.csv",
-        "text,label\n" + "".join(f"t{n},1.0\n" for n in range(40)),
-        "@ | 1.0 in every row | right column",
-        kind="score",
-    ),
-    table(
-        "numbers or classes",
-        "a.csv",
-        scores(),
-        "@ | 'label' | 40 different numbers | '0.5' | --kind score or --kind sequence",
-    ),
+    split("one, and dev to make", rows(("a", "maybe")), "train.csv:42 | 'maybe' | dev | Add rows", test=rows()),
+    csv("the same number", numbered_rows().replace(",1", ",0"), "@ | 0.0 in every row", kind="score"),
+    csv("numbers or classes", scores(), "@ | 'label' | 40 different numbers | '0.5' | --kind score or --kind sequence"),
     csv("classes as numbers to predict", rows(), "@ | none of 40 rows | @:2 | 'no' | write a number", kind="score"),
     csv("a separator never met", rows(), "@ | 'label' | separator ';' | 'no' | remove it", separator=";"),
     lines("a separator for lists", listed(), "@ | separator ';' | lists | remove it", separator=";"),
     csv("several labels without a separator", rows(), "@ | 'label' | 'no' | Name the separator", kind="multilabel"),
-    csv(
-        "too few rows to split",
-        "text,label\n" + "".join(f"t{n},{n % 2}\n" for n in range(19)),
-        "@ | 19 rows | at least 20 | Add rows",
-    ),
-    csv(
-        "one text only",
-        "text,label\n" + "".join(f"same,{n % 2}\n" for n in range(40)),
-        "@ | 40 rows cannot be split into | stay together | Give --dev and --test files",
-    ),
-    lines(
-        "one group only",
-        jsonl(*({"text": text, "label": label, "doc": "d"} for text, label in GOOD), good=0),
-        "@ | 40 rows cannot be split into | stay together | only 1 set of | --group",
+    csv("too few rows to split", numbered_rows(19), "@ | 19 rows | at least 20 | Add rows"),
+    csv("one text only", "text,label\n" + "same,0\nsame,1\n" * 20, "@ | 40 rows cannot be split into | stay together"),
+    lines("one group only", grouped(lambda text: "d"), "@ | 40 rows | split into | 1 set of | --group", group="doc"),
+    split(
+        "a group in two files",
+        grouped(lambda text: text),
+        "dev.jsonl:1 | group 'the text of row 3 | is also in train (train.jsonl:4) | Move the whole group",
+        dev=jsonl({"text": "a", "label": "no", "doc": GOOD[3][0]}, good=0),
         group="doc",
     ),
-    Case(
-        "a group in two files",
-        {
-            "a.jsonl": jsonl(*({"text": text, "label": label, "doc": text} for text, label in GOOD), good=0),
-            "b.jsonl": jsonl({"text": "a", "label": "no", "doc": GOOD[3][0]}, good=0),
-        },
-        labelled("a.jsonl", dev="b.jsonl", group="doc"),
-        "b.jsonl:1 | group 'the text of row 3 | is also in train (a.jsonl:4) | Move the whole group",
-    ),
-    lines(
-        "an id twice",
-        jsonl(*({"text": text, "label": label, "id": 7} for text, label in GOOD), good=0),
-        "@:2 | '7' | @:1 | remove the copy",
-        id="id",
-    ),
-    Case(
-        "an id in two files",
-        {
-            "a.csv": "id,text,label\n" + "".join(f"{n},t{n},{n % 2}\n" for n in range(40)),
-            "b.csv": "id,text,label\n7,a,1\n",
-        },
-        labelled("a.csv", test="b.csv", id="id"),
-        "b.csv:2 | '7' | a.csv:9 | correct it",
-    ),
-    table(
-        "an empty id",
-        "a.csv",
-        "id,text,label\n" + "".join(f"{n},t{n},{n % 2}\n" for n in range(40)) + ",z,1\n",
-        "@:42 | 'id' | is empty",
-        "rejected",
-        id="id",
-    ),
+    split("an id in two files", numbered_rows(), "test.csv:2 | '7' | train.csv:9 | correct", test=SEVENTH, id="id"),
 ]
 
 STATED = [  # what is asked for
     csv("an unknown metric", rows(), "'makro_f1' | macro_f1", metric="makro_f1"),
-    csv(
-        "a metric of another kind",
-        rows(),
-        "'pearson' | score | 'sequence' | one of accuracy, micro_f1, macro_f1, matthews",
-        metric="pearson",
-    ),
+    csv("a metric for numbers", rows(), "'pearson' | score | 'sequence' | one of accuracy, micro_f1", metric="pearson"),
     csv("an unknown kind", rows(), "kind='scores' | nearest is 'score' | Choose one", kind="scores"),
     csv("too few tokens", rows(), "max_tokens=7 | at least 8", max_tokens=7),
-    csv(
-        "text and label in one column",
-        rows(),
-        "label='text' | same column as text | Name two different columns",
-        label="text",
-    ),
-    csv(
-        "text and pair in one column",
-        rows(),
-        "pair='text' | same column as text | Name two different columns",
-        pair="text",
-    ),
-    csv(
-        "a separator for one class",
-        rows(),
-        "separator=',' | kind='sequence' | multilabel",
-        separator=",",
-        kind="sequence",
-    ),
+    csv("text and label in one", rows(), "label='text' | same column as text | Name two different", label="text"),
+    csv("a separator", rows(), "separator=',' | kind='sequence' | multilabel", separator=",", kind="sequence"),
     csv("train as test", rows(), "@ | for train and for test | Remove --test", test="train.csv"),
-    Case(
-        "train as test, by a link",
-        {"train.csv": rows(), "b.csv": lambda p: p.symlink_to("train.csv")},
-        labelled(test="b.csv"),
-        "b.csv | for train and for test | Remove --test",
-    ),
+    split("train as test, by a link", rows(), "test.csv | for train and for test | Remove --test", test=link_to_train),
 ]
 
 TAGGED = [  # words and their tags
-    words(
-        "a word without a tag",
-        "train.conll",
-        sentences("p53 O\nmice\n"),
-        "@:122 | 'mice' has no tag | remove the sentence",
-        "rejected",
-    ),
-    tsv(
-        "a word with an empty tag",
-        sentences("p53\t\nmice\tO\n"),
-        "@:121 | 'p53' has an empty tag | fill it in",
-        "rejected",
-    ),
-    tsv("a tag without a word", sentences("\tO\nmice\tO\n"), "@:121 | a word is empty: '' | remove it", "rejected"),
-    tsv(
-        "two words before a tag",
-        sentences("New York\tB-X\n"),
-        "@:121 | 'New York' contains a space | several words",
-        "rejected",
-    ),
-    tsv(
-        "more columns than elsewhere",
-        sentences("p53\tNN\tO\n"),
-        "@:121 | 3 fields, but the first line has 2 | correct the line",
-        "rejected",
-    ),
-    tsv("NUL in a word", sentences("p\x0053\tO\n"), "@:121 | NUL | remove the sentence", "rejected"),
-    words(
-        "fewer tags than words",
-        "a.jsonl",
-        lists({"text": ["p53", "is"], "label": ["O"]}),
-        "@:41 | 2 words (column 'text'), but 1 tags (column 'label') | one tag per word",
-        "rejected",
-    ),
-    words(
-        "a text for words",
-        "a.jsonl",
-        lists({"text": "p53 is", "label": ["O", "O"]}),
-        "@:41 | words (column 'text') are 'p53 is' | make them a list",
-        "rejected",
-    ),
-    words(
-        "no words",
-        "a.jsonl",
-        lists({"text": [], "label": []}),
-        "@:41 | words (column 'text') are [] | make them a list",
-        "rejected",
-    ),
-    words(
-        "a number for a word",
-        "a.jsonl",
-        lists({"text": ["p53", 7], "label": ["O", "O"]}),
-        "@:41 | the word 7 is not a string | write it",
-        "rejected",
-    ),
-    words(
-        "a list for a tag",
-        "a.jsonl",
-        lists({"text": ["p53"], "label": [["O"]]}),
-        "@:41 | label | make it a string",
-        "rejected",
-    ),
-    words(
-        "a list for an id",
-        "a.jsonl",
-        lists({"text": ["p53"], "label": ["O"], "name": [1]}),
-        "@:41 | the group (column 'name') is [1] | make it a string",
-        "rejected",
-        group="name",
-    ),
     tsv("a table with a header", "text\tlabel\n" + sentences(), "@:1 | is a header | Remove the line"),
-    tsv(
-        "a table of texts",
-        "A sentence on mice.\tpositive class\n" * 9,
-        "@:1 | the tag is 'positive class', which contains a space | another kind",
-    ),
-    words(
-        "words without tags",
-        "train.txt",
-        "p53\nis\n\nnew\n",
-        "@:1 | one field, 'p53' | a word and its tag | another kind",
-    ),
+    tsv("a table of texts", "On mice.\tpositive class\n" * 9, "@:1 | 'positive class', which contains a space | kind"),
+    words("words without tags", "a.txt", "p53\nis\n\nnew\n", "@:1 | one field, 'p53' | a word and its tag | kind"),
     words("a CSV of words", "train.csv", "p53,O\n", "@:1 | no column 'text' | --text NAME"),
-    tsv(
-        "no empty line",
-        "p53\tB-X\nis\tO\n" * 6_000,
-        "@:1 | more than 10,000 lines without an empty one | end each sentence",
-    ),
+    tsv("no empty line", "p53\tB-X\nis\tO\n" * 6_000, "@:1 | more than 10,000 lines without an empty one | end each"),
     tsv("documents without words", "-DOCSTART- (7)\n\n\n", "@ | has no words | another file"),
     tsv("an empty file of words", "", "@ | has no words | Write"),
     tsv("one tag only", sentences().replace("B-X", "O"), "@ | every word has the tag 'O' | Name the right file"),
-    Case(
-        "a tag that train lacks",
-        {"train.tsv": sentences(), "test.tsv": "p53\tB-Y\n"},
-        tagged("train.tsv", test="test.tsv"),
-        "test.tsv:1 | 'B-Y' does not occur in | nearest there is 'B-X' (40 words) | Correct it",
-    ),
-    tsv(
-        "tags that differ by case",
-        sentences("p53\tb-x\n"),
-        "@:121 | 'b-x' also occurs as 'B-X' (40 words | --fold-labels",
-    ),
+    split("a tag that train lacks", sentences(), "test.tsv:1 | 'B-Y' | nearest there is 'B-X'", test="p53\tB-Y\n"),
     tsv("tags of two schemes", sentences("p53\tM-X\ngene\tI-X\n"), "@:121 | 'M-X' | 'B-X' | Correct it"),
-    tsv(
-        "entity F1 of parts of speech",
-        sentences().replace("B-X", "$"),
-        "@ | '$' | does not begin with B- | word_accuracy",
-        metric="entity_f1",
-    ),
-    tsv(
-        "accuracy of tagged words", sentences(), "metric='accuracy' | kind 'tokens' | word_accuracy", metric="accuracy"
-    ),
+    tsv("no entities", sentences().replace("B-X", "$"), "@ | '$' | begin with B- | word_accuracy", metric="entity_f1"),
+    tsv("accuracy of words", sentences(), "metric='accuracy' | kind 'tokens' | word_accuracy", metric="accuracy"),
     tsv("pairs of tagged words", sentences(), "pair='other' | kind 'tokens' | Remove it", pair="other"),
     tsv("a long line of words", sentences("p" * (3 << 20) + "\tO\n"), "@:121 | without a line end | Split the line"),
-    words(
-        "a bomb of words",
-        "a.tsv.gz",
-        lambda p: p.write_bytes(gzip.compress(b"p53\tO\n\n" * (1 << 18))),
-        "@ | decompression bomb",
-    ),
+    words("a bomb of words", "a.tsv.gz", gzip.compress(b"p53\tO\n\n" * (1 << 18)), "@ | decompression bomb"),
     tsv("words that are not UTF-8", sentences().encode() + b"caf\xe9\tO\n", "@:121 | 0xe9 | iconv"),
-    lines(
-        "lists of words without the kind",
-        jsonl(*json.loads(f"[{','.join(lists().splitlines())}]"), good=0),
-        "@ | make it a string | --kind tokens",
-    ),
-    table(
-        "lines of words without the kind",
-        "train.tsv",
-        "of\tO\n" + PARTS_OF_SPEECH,
-        "@:1 | no column 'text' | --kind tokens",
-    ),
-    table(
-        "documents without the kind",
-        "train.tsv",
-        "-DOCSTART- (7)\n\n" + PARTS_OF_SPEECH,
-        "@:1 | no column 'text' | --kind tokens",
-    ),
-    tsv("a zero-width word", sentences("\u200b\tO\n"), r"'\u200b'", "kept"),
-    words(
-        "a hash as a word",
-        "train.conll",
-        sentences("# O\np53 B-X\n").replace("\t", " "),
-        "'# p53' | ('O', 'B-X')",
-        "kept",
-    ),
+    lines("lists of words without the kind", word_lists(), "@ | make it a string | --kind tokens"),
+    table("words without the kind", "a.tsv", "of\tO\n" + PARTS_OF_SPEECH, "@:1 | no column 'text' | --kind tokens"),
 ]
 
 CORPORA = [  # raw text
     Case("a missing corpus", {"corpora": ""}, raw(), "corpus | no such file | Check the path"),
-    Case(
-        "a corpus of unknown endings",
-        {"corpus/a.doc": "a"},
-        raw(),
-        "corpus | no file below it ends in .txt | another folder",
-    ),
+    below("a corpus of unknown endings", {"a.doc": "a"}, "corpus | no file below it ends in .txt | another folder"),
     corpus("an unknown ending of a corpus", "a.doc", "a", "@ | one of .txt | convert"),
     corpus("an empty corpus", "a.txt", "", "@ | contains no document | another"),
-    Case(
-        "a folder that links to itself",
-        {"corpus/loop": lambda p: p.symlink_to(p.parent)},
-        raw(),
-        "corpus | no file below it | another folder",
-    ),
-    Case(
-        "Latin-1 in a corpus",
-        {"corpus/a.txt": "one\ncafé\n".encode("latin-1")},
-        raw(),
-        "a.txt:2 | byte 4 | 0xe9 | iconv -f",
-    ),
-    Case("UTF-16 in a corpus", {"corpus/a.txt": "one\n".encode("utf-16")}, raw(), "a.txt | UTF-16LE | iconv -f"),
+    below("a folder that links to itself", {"loop": loop}, "corpus | no file below it | another folder"),
+    below("Latin-1 in a corpus", {"a.txt": "one\ncafé\n".encode("latin-1")}, "a.txt:2 | byte 4 | 0xe9 | iconv -f"),
+    below("UTF-16 in a corpus", {"a.txt": "one\n".encode("utf-16")}, "a.txt | UTF-16LE | iconv -f"),
     corpus("a document without end", "a.txt", "a" * (3 << 20), "@:1 | 1,048,576 | Split"),
     corpus("a block without end", "a.txt", "abc\n" * (1 << 19), "@:1 | 1,048,576 | separated=line", separated="blank"),
     corpus("a bomb in a corpus", "a.txt.gz", gzip.compress(HEAVY), "@ | bomb | unpack it yourself"),
-    corpus(
-        "a cut off corpus",
-        "a.txt.gz",
-        gzip.compress(os.urandom(500).hex().encode())[:-9],
-        "@ | truncated | Fetch it again",
-    ),
-    Case(
-        "a pickle among texts",
-        {"corpus/a.txt": pickle.dumps(Payload()), "corpus/b.txt": "b"},
-        raw(),
-        "a.txt | pickle | never opened",
-    ),
+    corpus("a cut off corpus", "a.txt.gz", gzip.compress(os.urandom(500).hex().encode())[:-9], "@ | truncated | Fetch"),
+    below("a pickle among texts", {"a.txt": pickle.dumps(Payload()), "b.txt": "b"}, "a.txt | pickle | never opened"),
     corpus("a corpus without the field", "a.jsonl", '{"body": "a"}\n', "@ | 'text' | its fields are ['body'] | Rename"),
     corpus("a Parquet corpus without the field", "a.parquet", parquet({"body": ["a"]}), "@ | 'text' | 'body' | Rename"),
-    corpus(
-        "most documents useless",
-        "a.jsonl",
-        '{"text": "a"}\n{"text": 1}\n{"text": 2}\n',
-        "@ | 2 of 3 documents | @:2 | is 1 | Correct",
-    ),
-    corpus(
-        "a bad line in a corpus",
-        "a.jsonl",
-        '{"text": "a"}\n{"text"}\n',
-        '@:2 | not valid JSON at column 8 | {"text"}',
-        "rejected",
-    ),
-    corpus("a control character in a corpus", "a.txt", "good\nb\x02d\n", r"@:2 | control character | \x02", "rejected"),
-    corpus(
-        "an id that is no id",
-        "a.jsonl",
-        '{"text": "a"}\n{"text": "b", "id": [1]}\n',
-        "@:2 | id [1] | neither text nor a whole number",
-        "rejected",
-    ),
+    corpus("most are useless", "a.jsonl", '{"text": "a"}\n{"text": 1}\n{"text": 2}\n', "@ | 2 of 3 | @:2 | is 1"),
     Case("NUL in a corpus's name", {}, raw("a\0.txt"), r"a\x00.txt | null byte | Name a file"),
-    corpus(
-        "one text in each row of a corpus",
-        "a.parquet",
-        parquet({"text": pa.DictionaryArray.from_arrays(pa.array([0] * 999), ["a" * 99_999])}),
-        "@ | times its size | bomb | .jsonl",
-    ),
-    corpus(
-        "a billion laughs",
-        "a.xml",
-        article(TITLED.format("&j;"), before=LAUGHS),
-        "@:1 | entity 'a' | expand | remove the declaration",
-    ),
-    corpus(
-        "an entity that is a file",
-        "a.xml",
-        article(TITLED.format("&file;"), before=OUTSIDE),
-        "@:1 | entity 'file' | remove the declaration",
-    ),
-    corpus(
-        "an unknown entity",
-        "a.xml",
-        article(TITLED.format("&what;"), before="<!DOCTYPE a SYSTEM 'http://127.0.0.1:9/a.dtd'>"),
-        "@:1 | entity 'what' | Write it out",
-    ),
-    corpus(
-        "XML of an unknown encoding",
-        "a.xml",
-        article(TITLED.format("A")).replace("'1.0'", "'1.0' encoding='no-such'"),
-        "@:1 | cannot be decoded | no-such | UTF-8",
-    ),
-    corpus(
-        "XML of an encoding that expat cannot take",
-        "a.xml",
-        article(TITLED.format("A")).replace("'1.0'", "'1.0' encoding='shift_jis'"),
-        "@:1 | cannot be decoded | UTF-8",
-    ),
-    corpus("a cut off XML", "a.xml", article(TITLED.format("A"))[:-60], "@:1 | not well-formed | Fetch"),
+    corpus("one text in each row of a corpus", "a.parquet", one_text(), "@ | times its size | bomb | .jsonl"),
+    corpus("a billion laughs", "a.xml", article(TITLED.format("&j;"), before=LAUGHS), "@:1 | entity 'a' | expand"),
+    corpus("a file as entity", "a.xml", article(TITLED.format("&file;"), before=OUTSIDE), "@:1 | entity 'file'"),
     corpus("XML of something else", "a.xml", "<set><item/></set>", "@ | no PubmedArticle | 'set' | Convert"),
-    corpus("XML without bottom", "a.xml", "<a>" * 1000, "@:1 | elements | no valid file"),
-    corpus("a tag without end", "a.xml", "<a " + "b" * (3 << 20), "@:1 | 1,048,576 bytes | Fetch"),
-    corpus(
-        "an article without end",
-        "a.xml",
-        article(TITLED.format("<i>a</i>" * 99 + "a" * (1 << 20))),
-        "@:1 | 1,048,576 characters | Remove it",
-    ),
-    corpus(
-        "an article without text",
-        "a.xml",
-        article(TITLED.format("A") + "</PubmedArticle><PubmedArticle>"),
-        "@:1 | neither title nor abstract",
-        "rejected",
-    ),
-    Case(
-        "a dataset without the field",
-        saved(column="body"),
-        raw(),
-        "data-0.arrow | 'text' | its fields are ['body'] | Rename",
-    ),
-    Case(
-        "a dataset of files elsewhere",
-        saved(listed="../data-0.arrow"),
-        raw(),
-        "state.json | '../data-0.arrow' | Save the dataset again",
-    ),
-    Case(
-        "a dataset that lacks a file",
-        saved(listed="data-1.arrow"),
-        raw(),
-        "data-1.arrow | no such file | nearest | data-0.arrow",
-    ),
-    Case(
-        "a dataset of chosen rows",
-        saved(indices=[{"filename": "a"}]),
-        raw(),
-        "corpus | without its data | flatten_indices()",
-    ),
-    Case(
-        "a dataset with a broken state",
-        {**saved(), "corpus/state.json": "[1]"},
-        raw(),
-        "state.json | save_to_disk | again",
-    ),
-    Case("a dataset damaged", {**saved(), "corpus/data-0.arrow": bytes(99)}, raw(), "data-0.arrow | damaged | again"),
+    corpus("an endless article", "a.xml", article(TITLED.format("a" * (1 << 20))), "@:1 | 1,048,576 characters"),
+    below("no field in a dataset", saved(column="body"), "data-0.arrow | 'text' | its fields are ['body'] | Rename"),
+    below("a dataset elsewhere", saved(listed="../data-0.arrow"), "state.json | '../data-0.arrow' | Save the dataset"),
+    below("a dataset that lacks a file", saved(listed="data-1.arrow"), "data-1.arrow | no such file | data-0.arrow"),
+    below("a dataset of chosen rows", saved(indices=[{"filename": "a"}]), "corpus | its data | flatten_indices()"),
+    below("a dataset with a broken state", saved() | {"state.json": "[1]"}, "state.json | save_to_disk | again"),
+    below("a dataset damaged", saved() | {"data-0.arrow": bytes(99)}, "data-0.arrow | damaged | again"),
 ]
 
 KEPT = [  # what only looks bad, or would do harm elsewhere: it is read as it stands
@@ -934,23 +505,15 @@ KEPT = [  # what only looks bad, or would do harm elsewhere: it is read as it st
     csv("markup", rows(("<script>alert(1)</script>", "<b>"), ("b", "<b>")), "'<b>'"),
     csv("a quoted line end", rows(('"one\ntwo, ""three"""', "yes")), r"""'one\ntwo, "three"'"""),
     csv("a path as text", rows(("../../etc/passwd", "yes")), "'../../etc/passwd'"),
-    lines(
-        "JSON that names code", jsonl({"text": "a", "label": "no", "__reduce__": ["os.system", ["touch ran"]]}), "'a'"
-    ),
+    lines("JSON of code", jsonl({"text": "a", "label": "no", "__reduce__": ["os.system", ["touch ran"]]}), "'a'"),
     lines("white space of all kinds", jsonl({"text": "a\t\r\n\f\vb", "label": "no"}), r"'a\t\r\n\x0c\x0bb'"),
-    Case("Arrow that asks for a pickle", {**saved(), "corpus/data-0.arrow": extension}, raw(), "data-0.arrow:2 | 'b'"),
+    tsv("a zero-width word", sentences("\u200b\tO\n"), r"'\u200b'"),
+    words("a hash as a word", "a.conll", sentences("# O\np53 B-X\n").replace("\t", " "), "'# p53' | ('O', 'B-X')"),
+    below("Arrow that asks for a pickle", saved() | {"data-0.arrow": extension}, "data-0.arrow:2 | 'b'"),
     corpus(
-        "a document type elsewhere",
-        "a.xml",
-        article(TITLED.format("A"), before="<!DOCTYPE a SYSTEM 'http://127.0.0.1:9/a.dtd'>"),
-        r"id='7' | 'A\nIt is so.'",
+        "a distant document type", "a.xml", article(TITLED.format("A"), before=ELSEWHERE), r"id='7' | 'A\nIt is so.'"
     ),
-    Case(
-        "a folder in a circle",
-        {"corpus/a.txt": "one", "corpus/loop": lambda p: p.symlink_to(p.parent)},
-        raw(),
-        "'a.txt:1' | 'one'",
-    ),
+    below("a folder in a circle", {"a.txt": "one", "loop": loop}, "'a.txt:1' | 'one'"),
 ]
 
 CASES = [

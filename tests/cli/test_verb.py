@@ -37,23 +37,8 @@ COMMAND = typer.main.get_command(cli.app)
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch):
-    """Runs a command in `tmp_path`; its exit status and all it said."""
-    monkeypatch.chdir(tmp_path)
-
-    def command(*arguments: str | Path) -> tuple[int, str]:
-        words = [str(argument) for argument in arguments]
-        monkeypatch.setattr(sys, "argv", ["acclimate", *words])  # which reports show
-        done = CliRunner().invoke(COMMAND, words)
-        return done.exit_code, done.output
-
-    return command
-
-
-@pytest.fixture
-def base(toy_race) -> Path:
-    [job] = (toy_race.run / "jobs").glob("pretrain-*")
-    return job / "checkpoint"
+def run(command_line):
+    return command_line
 
 
 @pytest.fixture
@@ -63,13 +48,10 @@ def raced(toy_race, tmp_path) -> Path:
     return tmp_path / "raced"
 
 
-def test_help_lists_the_verbs(run):
+def test_help_lists_the_verbs_and_the_version_is_told(run):
     status, said = run("--help")
     assert status == 0
     assert all(f" {verb} " in said for verb in VERBS if " " not in verb)
-
-
-def test_the_version_is_told(run):
     assert run("--version") == (0, f"acclimate {version('acclimate')}\n")
 
 
@@ -139,9 +121,9 @@ def test_a_finished_race_started_again_shows_the_table_at_once(run, raced, toy_i
     assert recorded(raced).race.commands[0].startswith("acclimate race /")
 
 
-def test_a_race_takes_an_hour_by_default_and_says_so(run, base, toy_inputs, tmp_path):
+def test_a_race_takes_an_hour_by_default_and_says_so(run, pretrained, toy_inputs, tmp_path):
     train, dev, test = (f"{toy_inputs}/{split}.jsonl" for split in toys.SIZES)
-    command = ["race", train, "--dev", dev, "--test", test, "--model", base, "--max-tokens", "32", "--dry-run"]
+    command = ["race", train, "--dev", dev, "--test", test, "--model", pretrained, "--max-tokens", "32", "--dry-run"]
     settings = ['contestants=["TF-IDF"]', "seeds=2", "finetune.epochs=0", "finetune.plan.steps=2"]
     status, said = run(*command, *settings)
     assert status == 0, said
@@ -169,8 +151,8 @@ def test_tensorboard_gets_events_of_every_stage(run, toy_inputs, tmp_path):
     assert {"pretrain/loss", "fine-tune model, seed 0/dev"} <= tags
 
 
-def test_adapt_writes_a_checkpoint_and_does_nothing_twice(run, base, toy_inputs, tmp_path):
-    command = ["adapt", "mlm", f"model={base}", f"corpus={toy_inputs}/domain.txt", "epochs=0.0", "plan.steps=2"]
+def test_adapt_writes_a_checkpoint_and_does_nothing_twice(run, pretrained, toy_inputs, tmp_path):
+    command = ["adapt", "mlm", f"model={pretrained}", f"corpus={toy_inputs}/domain.txt", "epochs=0.0", "plan.steps=2"]
     status, said = run(*command, "plan.batch=4", "max_tokens=16", "--out", "adapted")
     assert status == 0, said
     assert "Checkpoint: adapted/checkpoint" in said
@@ -209,13 +191,13 @@ def test_adapt_trains_from_nothing_on_a_task_and_retrieved_text(run, toy_race, t
     assert status == 0, said
 
 
-def test_evaluate_tells_the_score_of_one_model(run, base, toy_inputs, tmp_path):
+def test_evaluate_tells_the_score_of_one_model(run, pretrained, toy_inputs, tmp_path):
     train, dev, test = (f"{toy_inputs}/{split}.jsonl" for split in toys.SIZES)
     learns = [
         f"finetune.{each}" for each in ("looks=2", "epochs=0.0", "plan.steps=40", "plan.batch=16", "plan.rate=1e-2")
     ]
     settings = ["seeds=2", "search.rates=[]", "finetune.rate_by_width=false", *learns]
-    command = ["evaluate", base, train, "--dev", dev, "--test", test, *settings, "--out", "scored"]
+    command = ["evaluate", pretrained, train, "--dev", dev, "--test", test, *settings, "--out", "scored"]
     status, said = run(*command, "--dry-run")
     assert status == 0, said
     assert "About" in said
@@ -229,9 +211,9 @@ def test_evaluate_tells_the_score_of_one_model(run, base, toy_inputs, tmp_path):
     assert {score.contestant for score in recorded(tmp_path / "scored").scores} == {"untouched"}
 
 
-def test_a_refused_run_leaves_its_place_to_the_one_that_mends_it(run, base, toy_inputs, tmp_path):
+def test_a_refused_run_leaves_its_place_to_the_one_that_mends_it(run, pretrained, toy_inputs, tmp_path):
     """The toy was pretrained without dropout, which DGA cannot do without."""
-    command = ["adapt", "dga", f"model={base}", f"corpus={toy_inputs}/domain.txt", "plan.steps=1", "plan.batch=4"]
+    command = ["adapt", "dga", f"model={pretrained}", f"corpus={toy_inputs}/domain.txt", "plan.steps=1", "plan.batch=4"]
     command += ["max_tokens=16", "subset=4", "--out", "adapted"]
     status, said = run(*command)
     assert status == 2
@@ -243,8 +225,8 @@ def test_a_refused_run_leaves_its_place_to_the_one_that_mends_it(run, base, toy_
 
 
 @pytest.mark.parametrize("method", ["mlm", "dga", "tapter", "extend", "distil"])
-def test_adapt_checks_the_model_before_it_reads_text_and_leaves_nothing(method, base, toy_inputs, tmp_path):
-    shutil.copytree(base, tmp_path / "model")
+def test_adapt_checks_the_model_before_it_reads_text_and_leaves_nothing(method, pretrained, toy_inputs, tmp_path):
+    shutil.copytree(pretrained, tmp_path / "model")
     (tmp_path / "model/manifest.json").unlink()
     about = files.read_json(tmp_path / "model/config.json")
     settings = {"corpus": toy_inputs / "domain.txt"}
@@ -261,8 +243,8 @@ def test_adapt_checks_the_model_before_it_reads_text_and_leaves_nothing(method, 
         shutil.rmtree(tmp_path / "changed")
 
 
-def test_adapt_checks_a_tokenizer_before_it_reads_text_and_leaves_nothing(base, toy_inputs, tmp_path):
-    shutil.copytree(base, tmp_path / "model", ignore=shutil.ignore_patterns("manifest.json"))
+def test_adapt_checks_a_tokenizer_before_it_reads_text_and_leaves_nothing(pretrained, toy_inputs, tmp_path):
+    shutil.copytree(pretrained, tmp_path / "model", ignore=shutil.ignore_patterns("manifest.json"))
     files.write_json(tmp_path / "model/tokenizer.json", {})
     settings = {"corpus": toy_inputs / "domain.txt", "tokenizer": tmp_path / "model"}
     with pytest.raises(ValueError, match="tokenizer"):
@@ -270,8 +252,8 @@ def test_adapt_checks_a_tokenizer_before_it_reads_text_and_leaves_nothing(base, 
     assert not (tmp_path / "out").exists()
 
 
-def test_a_refusal_while_weights_are_loaded_leaves_nothing_and_keeps_what_was_there(base, toy_inputs, tmp_path):
-    shutil.copytree(base, tmp_path / "model")
+def test_a_refusal_while_weights_are_loaded_leaves_nothing_and_keeps_what_was_there(pretrained, toy_inputs, tmp_path):
+    shutil.copytree(pretrained, tmp_path / "model")
     (tmp_path / "model/manifest.json").unlink()
     weights = load_file(tmp_path / "model/model.safetensors")
     save_file(

@@ -47,11 +47,10 @@ def test_the_dry_run_of_a_race(toy_race):
 
 
 def test_the_dry_runs_of_an_evaluation_and_of_a_study(toy_race, tmp_path):
-    [base] = (toy_race.run / "jobs").glob("pretrain-*")
     files = [f"{toy_race.inputs}/train.jsonl", "--dev", f"{toy_race.inputs}/dev.jsonl"]
     files += ["--test", f"{toy_race.inputs}/test.jsonl", "--dry-run", "--json", "--out", tmp_path / "run"]
-    verbs = (["evaluate", base / "checkpoint"], ["study", "dga"])
-    options = ([], ["--model", base / "checkpoint", "--corpus", f"{toy_race.inputs}/domain.txt"])
+    verbs = (["evaluate", toy_race.base], ["study", "dga"])
+    options = ([], ["--model", toy_race.base, "--corpus", f"{toy_race.inputs}/domain.txt"])
     for verb, more in zip(verbs, options, strict=True):
         left = printed(*verb, *files, *more, *(["--general", toy_race.inputs / "general.txt"] if more else []))
         assert left.keys() == keys_of("--dry-run")

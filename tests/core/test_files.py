@@ -39,11 +39,14 @@ def test_json_refuses_what_no_other_reader_takes(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_json_that_is_damaged_names_file_and_line(tmp_path):
+def test_json_that_is_damaged_names_file_and_line_or_byte(tmp_path):
     path = tmp_path / "value.json"
     path.write_text('{"a": 1,\n "b": }')
     with pytest.raises(files.DamagedError, match=r"value\.json:2: not valid JSON"):
         files.read_json(path)
+    (tmp_path / "value.json").write_bytes(b'{"a": "\xff"}')
+    with pytest.raises(files.DamagedError, match=r"value\.json: byte 7 is not UTF-8"):
+        files.read_json(tmp_path / "value.json")
 
 
 def test_a_directory_appears_with_its_manifest_or_not_at_all(tmp_path):
@@ -184,12 +187,6 @@ def test_an_input_is_hashed_once_until_it_changes(tmp_path, monkeypatch):
     path.write_bytes(b"three")
     os.utime(path, (0, 0))
     assert files.sha256_of_input(path) == files.sha256_of_bytes(b"three")
-
-
-def test_json_that_is_no_utf_8_is_damaged(tmp_path):
-    (tmp_path / "value.json").write_bytes(b'{"a": "\xff"}')
-    with pytest.raises(files.DamagedError, match=r"value\.json: byte 7 is not UTF-8"):
-        files.read_json(tmp_path / "value.json")
 
 
 def test_a_directory_that_is_damaged_says_which_file(tmp_path):

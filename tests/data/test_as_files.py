@@ -240,9 +240,7 @@ def test_questions_without_ids_or_answers_are_kept_apart_and_a_missing_place_is_
     questions = [json.loads(path.read_text())["data"] for path in given.paths.values()]
     ids = [question["id"] for data in questions for article in data for question in article["paragraphs"][0]["qas"]]
     assert len({*ids}) == len(ids) == 14
-    with pytest.raises(
-        ValueError, match=r"'table:1': answers.text has 1 texts, but answers.answer_start has 0 numbers"
-    ):
+    with pytest.raises(ValueError, match=r"'table:1': answers.text has 1 texts, but answers.answer_start has 0"):
         labelled_files({"train": [{**rows[0], "answers": {"text": ["Ada"]}}]}, STATED)
 
 

@@ -53,25 +53,10 @@ def test_what_a_corpus_holds_of_dev_and_test_is_found_with_the_documents_to_leav
     assert found.leaked_ids("test") == {"test-3", "test-4"}
 
 
-def test_documents_that_leak_are_told_by_their_number_where_ids_repeat(tmp_path, sealed):
-    leak = examples("test", 20)[3].text
-    parts = {"a.jsonl": [text("one"), leak], "b.jsonl": ["", text("two"), leak, text("three")]}
-    for name, texts in parts.items():
-        rows = [json.dumps({"id": 1, "text": words}) for words in texts]
-        (tmp_path / name).write_text("\n".join([*rows, "{broken"]) + "\n")
-    found = scanned(tmp_path, sealed).leaks
-    assert found.leaking == {"test": {"2", "5"}}
-    [leak] = found.leaks()
-    assert (leak.scanned, leak.examples[0].found_id) == (2, "1")
-
-
-def test_a_corpus_that_was_made_before_is_read_as_one(tmp_path, sealed):
+def test_a_corpus_that_was_made_before_is_read_as_one_and_the_sample_is_bounded_and_the_same(tmp_path, sealed):
     write_corpus([Document("a", text("a")), Document("leak", examples("test", 1)[0].text)], tmp_path / "made")
     found = scanned(tmp_path / "made", sealed)
     assert (found.facts.documents, found.leaks.leaking) == (2, {"test": {"2"}})
-
-
-def test_the_sample_is_bounded_and_the_same_every_time(tmp_path, sealed):
     (tmp_path / "texts.txt").write_text("".join(f"document {number} {'long ' * 900}\n" for number in range(900)))
     one, other = (scanned(tmp_path / "texts.txt", sealed).sample for _ in range(2))
     assert one == other

@@ -54,13 +54,10 @@ def whole():
     )
 
 
-def test_json_gives_the_same_examination_back(whole):
+def test_json_gives_the_same_examination_back_with_leaked_ids_sorted(whole):
     assert Examination.from_json(json.loads(json.dumps(whole.to_json()))) == whole
     nothing = replace(whole, lengths=None, detectable=None, leaks=(), pieces=())
     assert Examination.from_json(json.loads(json.dumps(nothing.to_json()))) == nothing
-
-
-def test_json_lists_leaked_ids_sorted(whole):
     assert whole.to_json()["leaked"]["train"] == ["train-1", "train-2"]
 
 
@@ -86,14 +83,11 @@ def test_the_page_shows_every_part(whole):
     assert page.index("error:") < page.index("note:") < page.index("Files")
 
 
-def test_nothing_on_the_page_acts_on_a_terminal_or_leaves_its_width(whole):
+def test_the_page_acts_on_no_terminal_is_the_same_every_time_and_leaves_out_what_is_empty(whole):
     page = whole.as_text(details=True)
     assert all(character == "\n" or character.isprintable() for character in page)
     assert "\\x1b]0;owned" in page
     assert max(map(cell_len, page.splitlines())) <= WIDTH
-
-
-def test_the_page_is_the_same_every_time_and_leaves_out_what_is_empty(whole):
     assert whole.as_text() == whole.as_text()
     little = replace(
         whole, corpora=(), leaks=(), copies=(), pieces=(), lengths=None, quantiles={}, findings=(), label_counts={}

@@ -52,6 +52,14 @@ YAML = [
     {"name": "text", "dtype": "string"},
     {"name": "label", "dtype": {"class_label": {"names": {"0": "no", "1": "yes"}}}},
 ]
+
+
+def card(*configs, splits):
+    """The head of a README with a config a folder."""
+    files = {name: [{"split": split, "path": f"{name}/{split}-*"} for split in splits] for name in configs}
+    return {"configs": [{"config_name": name, "data_files": listed} for name, listed in files.items()]}
+
+
 REPOSITORIES: dict[str, dict] = {
     "films/reviews": {
         "sha": "a" * 40,
@@ -61,16 +69,7 @@ REPOSITORIES: dict[str, dict] = {
             "plain/test-00000-of-00001.parquet": table(30, features={"label": LABELS}, start=100),
             "plain/unsupervised-00000-of-00001.parquet": table(10, start=200, label=-1),
         },
-        "card": {
-            "configs": [
-                {
-                    "config_name": "plain",
-                    "data_files": [
-                        {"split": split, "path": f"plain/{split}-*"} for split in ("train", "test", "unsupervised")
-                    ],
-                }
-            ]
-        },
+        "card": card("plain", splits=("train", "test", "unsupervised")),
     },
     "films/glue": {
         "sha": "b" * 40,
@@ -79,18 +78,8 @@ REPOSITORIES: dict[str, dict] = {
             for config in ("sst2", "cola")
             for split, start, label in (("train", 0, None), ("validation", 30, None), ("test", 60, -1))
         },
-        "card": {
-            "configs": [
-                {
-                    "config_name": config,
-                    "data_files": [
-                        {"split": split, "path": f"{config}/{split}-*"} for split in ("train", "validation", "test")
-                    ],
-                }
-                for config in ("sst2", "cola")
-            ],
-            "dataset_info": [{"config_name": config, "features": YAML} for config in ("sst2", "cola")],
-        },
+        "card": card("sst2", "cola", splits=("train", "validation", "test"))
+        | {"dataset_info": [{"config_name": config, "features": YAML} for config in ("sst2", "cola")]},
     },
     "films/converted": {"sha": "c" * 40, "files": {"rows.csv": b""}, "card": {}},
     "yxchar/sciie-tlm": {
@@ -218,13 +207,10 @@ def test_config_split_and_revision_can_be_named(online):
     assert {split: len(rows) for split, rows in read.splits.items()} == {"train": 25, "dev": 5, "test": 30}
 
 
-def test_a_test_set_without_labels_is_left_out_and_reported(online):
+def test_a_test_set_without_labels_is_left_out_and_the_hubs_own_parquet_files_stand_in(online):
     read = read_files(labelled_files("films/glue:sst2", STATED))
     assert read.divided == ("test",)
     assert read.notes[0].endswith("the labels of test are withheld, so the split was not read.")
-
-
-def test_the_hubs_own_parquet_files_stand_in(online):
     read = read_files(labelled_files("films/converted", STATED))
     assert len(read.splits["test"]) == 20
     assert read.labels == ("0", "1")
@@ -277,13 +263,10 @@ def test_a_missing_network_and_a_full_disk_are_named_as_what_they_are(fault, kin
         raise fault
 
 
-def test_a_dataset_can_be_raw_text(online):
+def test_a_dataset_can_be_raw_text_and_tlms_released_files_are_read_by_name(online):
     path = raw_text("films/reviews")
     assert parquet.read_table(path).column_names == ["text"]
     assert parquet.read_table(path).num_rows == 80
-
-
-def test_tlms_released_tasks_and_retrieved_texts_are_read_by_name(online):
     read = read_files(labelled_files("yxchar/sciie-tlm", STATED))
     assert {split: len(rows) for split, rows in read.splits.items()} == {"train": 60, "dev": 20, "test": 20}
     named = "hf://datasets/yxchar/sciie-tlm/small_external.csv"
@@ -300,11 +283,7 @@ def test_tlms_released_tasks_and_retrieved_texts_are_read_by_name(online):
     [
         ("films/nothing", {}, "films/nothing: there is no such file here, and the hub has no such dataset"),
         ("films/gated", {}, "films/gated: its owner requires you to accept terms"),
-        (
-            "films/none",
-            {},
-            "films/none: has no Parquet files, and the hub has not converted it. Download it (hf download",
-        ),
+        ("films/none", {}, "films/none: has no Parquet files, and the hub has not converted it. Download it"),
         ("films/glue", {}, "films/glue: has the configs sst2, cola. Name one: --config NAME"),
         ("films/glue", {"config": "sst"}, "films/glue: has no config 'sst'; the nearest is 'sst2' of sst2, cola"),
         ("films/reviews", {"split": "trian"}, "has no split 'trian'; the nearest is 'train' of train, test"),
@@ -319,12 +298,9 @@ def test_a_fault_is_one_line_with_the_way_out(online, name, choice, said):
     assert "\n" not in str(error.value)
 
 
-def test_a_missing_column_names_the_dataset_and_its_columns(online):
+def test_a_dataset_of_the_hub_is_one_of_several_and_a_missing_column_names_it(online):
     with pytest.raises(ValueError, match=r"films/reviews, split train: no column 'labl'; the nearest is 'label'"):
         labelled_files("films/reviews", LabelledFiles(train=Path(), label="labl"))
-
-
-def test_a_dataset_of_the_hub_is_one_of_several(online):
     assert len(read_dataset("films/converted", None).splits["test"]) == 20
     assert read_dataset(LabelledFiles(train=Path("films/glue:cola"), test=Path("validation")), None).divided == ("dev",)
 

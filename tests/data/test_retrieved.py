@@ -48,19 +48,13 @@ def test_the_words_that_carry_the_score_are_those_of_nine_tenths():
     assert list(carrying([("a", 1.0), ("b", 9.0)])) == ["b"]
 
 
-def test_words_are_marked_whole_in_capitals_or_not():
+def test_words_are_marked_whole_in_capitals_or_not_and_others_nowhere():
     parts = marked("Oxide, oxides and NITRIC_OXIDE; nitric", {"oxide": 1.0, "nitric": 1.0})
     assert hits(parts) == ["Oxide", "nitric"]
     assert "".join(text for text, _ in parts) == "Oxide, oxides and NITRIC_OXIDE; nitric"
     assert hits(marked("Ärzte in São Paulo", {"ärzte": 1.0, "são": 2.0})) == ["Ärzte", "São"]
-
-
-def test_what_stands_in_no_text_is_marked_nowhere():
     assert marked("oxides", {"oxid": 1.0}) == (("oxides", False),)
     assert marked("", {"oxid": 1.0}) == ()
-
-
-def test_the_words_of_a_cased_analyzer_are_found():
     assert hits(marked("US and us", {"US": 1.0})) == ["US"]
 
 
@@ -82,16 +76,13 @@ def test_odd_long_texts_are_cut_too(text):
     assert 0 < len(shown) <= 104
 
 
-def test_an_example_says_rank_score_source_and_what_is_shared():
+def test_an_example_says_rank_score_source_and_what_is_shared_if_words_are_known():
     [example] = page_examples([QUERY])
     [document] = example.documents
     assert document.about == "rank 1, score 25.00, source wikipedia, document wiki-7"
     assert document.words == "In common: inos 9.00, oxide 6.00, nitric 5.50, inducible 4.00; 2 more add 0.50."
     assert hits(document.parts) == ["inducible", "nitric", "oxide", "iNOS"]
     assert hits(example.query.parts) == ["nitric", "oxide", "inducible", "nitric", "oxide", "iNOS"]
-
-
-def test_a_document_of_which_no_words_are_known_is_shown_without_marks():
     [example] = page_examples([replace(QUERY, documents=[replace(DOCUMENT, terms=(), source="")])])
     assert example.documents[0].words == "No common word is known."
     assert example.documents[0].about == "rank 1, score 25.00, document wiki-7"

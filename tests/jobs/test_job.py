@@ -112,17 +112,13 @@ def test_chains_may_be_longer_than_the_stack(tmp_path):
     assert [*CALLS] == [job.name for job in chain]
 
 
-def test_needs_are_done_first_and_nothing_twice(chain, tmp_path):
+def test_needs_are_done_first_and_nothing_twice_nor_looked_at_again(chain, tmp_path):
     first, second = chain
     assert done(second, tmp_path) == {"number": 17}
     assert [*CALLS] == [first.name, second.name]
     assert done(second, tmp_path) == {"number": 17}
     assert done(first, tmp_path) == {"number": 7}
     assert [*CALLS] == [first.name, second.name]
-
-
-def test_a_finished_job_does_not_look_at_what_it_needed(chain, tmp_path):
-    first, second = chain
     done(second, tmp_path)
     (first.directory(tmp_path) / RESULT).unlink()
     done(second, tmp_path)

@@ -209,21 +209,17 @@ def test_a_second_study_in_a_directory_begins_its_plan_anew(tmp_path):
     assert [job.label for job in read_plan(tmp_path)] == ["job 2"]
 
 
-def test_processes_have_their_share_of_threads(monkeypatch, tmp_path):
+def test_one_process_and_several_compute_with_the_threads_that_were_asked_for(monkeypatch, tmp_path):
     monkeypatch.setenv("OMP_NUM_THREADS", "64")
     monkeypatch.delenv("MKL_NUM_THREADS")
     with working(Where(workers=2, threads=2)):
         do_all([Job("threads", work.threads)], tmp_path)
     assert result_of(Job("threads", work.threads), tmp_path) == {"torch": 2, "environment": "2"}
     assert os.environ["OMP_NUM_THREADS"] == "64"
-
-
-def test_one_process_computes_with_the_threads_that_were_asked_for(monkeypatch, tmp_path):
-    monkeypatch.setenv("OMP_NUM_THREADS", "64")
     before = torch.get_num_threads()
     with working(Where(threads=1)):
-        do_all([Job("threads", work.threads)], tmp_path)
-    assert result_of(Job("threads", work.threads), tmp_path) == {"torch": 1, "environment": "1"}
+        do_all([Job("threads", work.threads)], tmp_path / "one")
+    assert result_of(Job("threads", work.threads), tmp_path / "one") == {"torch": 1, "environment": "1"}
     assert (os.environ["OMP_NUM_THREADS"], torch.get_num_threads()) == ("64", before)
 
 
@@ -266,7 +262,6 @@ import sys
 from pathlib import Path
 import running_jobs as work
 from acclimate.jobs import job as named
-from acclimate.jobs.job import Job
 from acclimate.jobs.run import do_all
 from acclimate.jobs.where import Where, working
 
@@ -274,14 +269,9 @@ named._versions = work.stated_versions
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job is started with it ignored
     place = Path(sys.argv[1])
-    jobs = [Job(f"wait {n}", work.wait_for, {"seconds": 300.0}, places={"way": place / f"way-{n}"}) for n in range(4)]
     with working(Where(workers=2)):
-        do_all(jobs, place / "run")
+        do_all(work.waiting_jobs(place), place / "run")
 """
-
-
-def waiting_jobs(place: Path) -> list[Job]:
-    return [Job(f"wait {n}", work.wait_for, {"seconds": 300.0}, places={"way": place / f"way-{n}"}) for n in range(4)]
 
 
 def alive(process: int) -> bool:
@@ -303,7 +293,7 @@ def until(condition, seconds: float = 240.0) -> None:
 def test_workers_end_with_their_driver_and_the_next_goes_on(how, tmp_path):
     script, run = tmp_path / "driver.py", tmp_path / "run"
     script.write_text(DRIVER)
-    jobs = waiting_jobs(tmp_path)
+    jobs = work.waiting_jobs(tmp_path)
     (tmp_path / "way-0").touch()
     found = [str(Path(work.__file__).parent), os.environ.get("PYTHONPATH", "")]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(found)}

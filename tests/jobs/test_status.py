@@ -39,10 +39,6 @@ def study_in(run: Path, way: Path) -> list[Job]:
     return [*jobs, fails]
 
 
-def took(job: Job, run: Path, seconds: float) -> None:
-    files.write_record(job.directory(run) / WALL, {"seconds": seconds})
-
-
 def test_done_failed_and_waiting_are_told_and_why(tmp_path):
     run = tmp_path / "run"
     study_in(run, tmp_path / "way")
@@ -73,7 +69,7 @@ def test_time_left_is_that_of_finished_jobs_of_the_same_kind(tmp_path):
     jobs = [work.numbered(number) for number in (1, 2, 3, 4, 5)]
     do_all(jobs, tmp_path)
     for job, seconds in zip(jobs, (10.0, 20.0, 100.0, 100.0, 100.0), strict=True):
-        took(job, tmp_path, seconds)
+        files.write_record(job.directory(tmp_path) / WALL, {"seconds": seconds})
     for job in jobs[2:]:
         (job.directory(tmp_path) / RESULT).unlink()
     status = status_of(tmp_path)

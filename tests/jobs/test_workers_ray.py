@@ -103,11 +103,10 @@ def test_a_race_with_probes_on_the_cluster_is_that_of_one_process(cluster, toy_r
     monkeypatch.setenv("ACCLIMATE_CACHE", str(tmp_path / "cache"))
     stated = [*toys.SETTINGS, 'contestants=["TAPT", "TF-IDF"]', "tapt.plan.steps=3", "finetune.plan.steps=6"]
     recipe = settings.override(RaceRecipe(), stated)
-    [pretrained] = (toy_race.run / "jobs").glob("pretrain-*")
     outcomes = []
     for run, where in ((tmp_path / "there", Where(cluster=cluster.address)), (tmp_path / "here", Where())):
         labelled, _ = toys.files_in(toy_race.inputs)
-        materials = toys.gathered(Inputs(run, labelled, models=(str(pretrained / "checkpoint"),)))
+        materials = toys.gathered(Inputs(run, labelled, models=(str(toy_race.base),)))
         with working(where):
             outcome = run_race(recipe, materials, run, command="acclimate race")
         outcomes.append(

@@ -9,21 +9,15 @@ from typing import Any
 
 import pytest
 
-from acclimate.core.types import Example, Label, Split
+from acclimate.core.types import Document, Example, Label, Split
 from acclimate.tasks.metrics import metric_named
 from acclimate.tasks.prepared import Prepared, prepare
 from acclimate.tasks.task import Kind, Task
-from toys import PLAIN, SIZES, TOPICS
+from acclimate.text.corpus import write_corpus
+from toys import PLAIN, SIZES, TOPICS, text
 
 METRICS = {"sequence": "macro_f1", "multilabel": "micro_f1", "score": "pearson", "tokens": "entity_f1", "span": "f1"}
 TAGS = ("O", "I-heart", "B-heart", "B-orbit")
-
-
-@pytest.fixture(scope="session")
-def pretrained(toy_race) -> Path:
-    """The checkpoint that the toy race pretrained."""
-    [job] = (toy_race.run / "jobs").glob("pretrain-*")
-    return job / "checkpoint"
 
 
 def labelled_text(kind: Kind, generator: random.Random) -> tuple[Any, ...]:
@@ -87,6 +81,15 @@ def toy_task(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Kind], Prepa
         return prepare(task, Path(), place / kind / "data")
 
     return of_kind
+
+
+@pytest.fixture(scope="session")
+def topic_texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A corpus of forty texts of the toy's topics."""
+    generator = random.Random(3)
+    texts = [text(generator.choice([*TOPICS]), generator.randint(4, 12), generator) for _ in range(40)]
+    documents = (Document(str(place), words) for place, words in enumerate(texts))
+    return write_corpus(documents, tmp_path_factory.mktemp("topics") / "corpus").path
 
 
 @pytest.fixture(autouse=True)

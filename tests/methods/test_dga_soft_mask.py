@@ -63,16 +63,12 @@ def test_with_importance_one_the_head_stays_put_and_all_else_moves(reading):
     assert all(change.any() for name, change in moved.items() if name not in mine)
 
 
-def test_adamw_cancels_a_factor_on_gradients_and_not_on_updates():
+def test_adamw_cancels_a_factor_on_gradients_and_plain_gradient_descent_does_not():
     """Why there is a reading "update": the paper's mask of .9 leaves a head as free as none does."""
     name = f"{LAYER}.self.value.weight"
     free = trained(important_head(0.0), steps=3)
     assert ratio(trained(important_head(0.9), "gradient", steps=3), free, name) == pytest.approx(1.0, abs=0.05)
     assert ratio(trained(important_head(0.9), "update", steps=3), free, name) == pytest.approx(0.1, abs=0.01)
-
-
-def test_plain_gradient_descent_obeys_either():
-    name = f"{LAYER}.self.value.weight"
     free = trained(important_head(0.0), optimiser="sgd")
     for reading in ("gradient", "update"):
         assert ratio(trained(important_head(0.9), reading, optimiser="sgd"), free, name) == pytest.approx(0.1, rel=0.02)
@@ -133,9 +129,7 @@ def test_weights_that_are_not_masked_are_the_same_to_the_last_bit():
 
 def test_importances_out_of_range_and_of_another_shape_are_refused():
     model = FAMILIES["bert"]()
-    with pytest.raises(
-        ValueError, match=r"heads: importances from 0 to 2 are outside 0 to 1, so they cannot be a mask\. Normalise"
-    ):
+    with pytest.raises(ValueError, match=r"heads: importances from 0 to 2 are outside 0 to 1, so they cannot be"):
         SoftMask(model, important_head(2.0))
     with pytest.raises(ValueError, match=r"heads: \(3, 2\) gates, but this model needs \(2, 2\)"):
         SoftMask(model, {"heads": torch.zeros(3, 2)})

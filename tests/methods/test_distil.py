@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,11 +10,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from acclimate.core.types import NOT_PREDICTED, Batch, Document
+from acclimate.core.types import NOT_PREDICTED, Batch
 from acclimate.methods import distil
 from acclimate.methods.distil import DistillationToken, KnowledgeDistillation, with_distillation_token
 from acclimate.models.encoder import encoder_of, training_flops, word_embeddings
-from acclimate.text.corpus import write_corpus
 from acclimate.training.checkpoint import read_log
 from acclimate.training.loop import adamw, train
 from acclimate.training.objective import MaskedLanguageLoss
@@ -23,7 +21,6 @@ from acclimate.training.pieces import pad, together
 from acclimate.training.plan import Plan
 from conformance import another, toy_rows
 from families import FAMILIES
-from toys import TOPICS, text
 
 TEXTS = ["unmasked", "masked"]
 
@@ -124,12 +121,9 @@ def test_flops_count_each_pass_and_the_teachers_as_a_third():
 
 
 @pytest.fixture
-def recipe(encoder: Path, tmp_path: Path) -> distil.DistilRecipe:
-    generator = random.Random(3)
-    texts = [text(generator.choice([*TOPICS]), generator.randint(4, 12), generator) for _ in range(40)]
-    corpus = write_corpus((Document(str(place), text) for place, text in enumerate(texts)), tmp_path / "corpus")
+def recipe(encoder: Path, topic_texts: Path) -> distil.DistilRecipe:
     plan = Plan(steps=6, batch=8, rate=5e-3, warmup=0.1, piece_tokens=128)
-    return distil.DistilRecipe(model=str(encoder), corpus=corpus.path, max_tokens=24, plan=plan)
+    return distil.DistilRecipe(model=str(encoder), corpus=topic_texts, max_tokens=24, plan=plan)
 
 
 def test_distilling_holds_the_model_where_language_modelling_alone_takes_it_away(recipe, tmp_path):

@@ -4,14 +4,11 @@ import json
 import random
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
 from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer, BertTokenizer
-from typer.testing import CliRunner
 
-from acclimate.cli import app
 from acclimate.core.types import Document
 from acclimate.methods import extend, mlm
 from acclimate.models.encoder import encoder_of, load_masked_language_model, new_encoder, save_model
@@ -170,8 +167,6 @@ def test_new_words_begin_at_their_vectors_in_the_models_space(recipe, place, tmp
     [
         ({"model": ""}, "no model given"),
         ({"least": 10_000}, "no word of the corpus that occurs 10000 times"),
-        ({"word_list": Path("none.txt")}, "word_list = none.txt: there is no such file"),
-        ({"vectors": "none.bin", "start": "vectors"}, "vectors = none.bin: there is no such file"),
         ({"start": "vectors", "skipgram": Skipgram(lower=True, threads=1, dim=32, buckets=100)}, "Vectors"),
     ],
 )
@@ -180,20 +175,7 @@ def test_what_cannot_be_done_is_said(recipe, tmp_path, changes, message):
         extend.adapt(replace(recipe, **changes), tmp_path / "out")
 
 
-def test_vectors_without_a_start_from_vectors_are_refused():
-    with pytest.raises(ValueError, match="start = pieces does not use them"):
-        extend.ExtendRecipe(vectors="wiki.bin")
-
-
 def test_list_without_a_new_word_is_an_error(recipe, tmp_path):
     (tmp_path / "terms.txt").write_text("the\nsmall\n")
     with pytest.raises(ValueError, match=r"terms.txt contains only words that the model's vocabulary already"):
         extend.adapt(replace(recipe, word_list=tmp_path / "terms.txt"), tmp_path / "out")
-
-
-def test_command_line_extends(recipe, toy_inputs, tmp_path):
-    stated = [f"model={recipe.model}", f"corpus={toy_inputs / 'domain.txt'}", "words=4", "least=2"]
-    said = CliRunner().invoke(app, ["adapt", "extend", *stated, "--out", str(tmp_path / "out")])
-    assert said.exit_code == 0, said.output
-    assert "pieces per word" in said.output
-    assert len(json.loads((tmp_path / "out" / extend.WORDS).read_text())["words"]) == 4

@@ -76,42 +76,20 @@ REFUSED = {
         r"The model's tokenizer makes no token of 8 of the 8 texts of train \(train:1, .*, \.\.\.\)",
     ),
 }
-RARE = bare(3, "rare")
 ONE_ROW = "Dev has 1 row: the best weights, settings and contestants on dev are then chance"
 # case: (train, dev, what is told)
 DONE = {
-    "a class of one row": (classes(30) + RARE[:1], classes(12), r"'rare' \(1\) has fewer than 10 training examples"),
-    "a class of fewer rows than folds": (classes(30) + RARE, classes(12), r"'rare' \(3\) has fewer than 10 training"),
+    "a class of one row": (classes(30) + bare(1, "rare"), classes(12), r"'rare' \(1\) has fewer than 10 training"),
     "every class once": (classes(3), classes(12), r"Labels with a single training example.*\(3 in all\)"),
-    "a label once of several": (
-        [*several(30, NAMES[:2]), row(text(0, "soil"), ["soil"])],
-        several(12),
-        "Labels with a single training example.*'soil'",
-    ),
-    "a tag that occurs once": (
-        [*tagged(30), row(["the", "moon"], ["O", "B-orbit"])],
-        tagged(12),
-        "single training sentence.*'B-orbit'",
-    ),
+    "a label once": ([*several(30, NAMES[:2]), row(text(0), ["soil"])], several(12), "a single training.*'soil'"),
+    "a tag that occurs once": ([*tagged(30), row(["moon"], ["B-orbit"])], tagged(12), "training sentence.*'B-orbit'"),
     "one dev row": (classes(30), classes(1), ONE_ROW),
-    "one dev row of several labels": (several(30), [row(text(0, "heart"), ["heart"])], ONE_ROW),
     "one dev sentence": (tagged(30), tagged(1), ONE_ROW),
     "all dev rows of one label": (classes(30), classes(12, ["heart"]), r"row of dev has the same label \('heart'\)"),
     "no dev row bears a label": (several(30), bare(12, []), r"Every row of dev has the same label \(none\)"),
-    "one tag in all of dev": (tagged(30), tagged(12, "O"), r"Every word of dev has the same label \('O'\)"),
-    "an emptied text": (
-        [*classes(30), row(UNSEEN, "heart")],
-        classes(12),
-        r"makes no token of 1 of the 31 texts of train \(train:31\)",
-    ),
-    "an emptied text with a number": ([*numbers(30), row(UNSEEN, 2.0)], numbers(12), "1 of the 31 texts of train"),
+    "an emptied text": ([*classes(30), row(UNSEEN, "heart")], classes(12), r"1 of the 31 texts of train \(train:31\)"),
     "an emptied dev text": (classes(30), [*classes(12), row(UNSEEN, "heart")], r"1 of the 13 texts of dev \(dev:13\)"),
-    "an emptied word": (
-        [*tagged(30), row(["the", UNSEEN], ["O", "B-heart"])],
-        tagged(12),
-        r"no token of 1 of the \d+ words of train \(train:31\)",
-    ),
-    "an emptied sentence": ([*tagged(30), row([UNSEEN], ["B-heart"])], tagged(12), r"no token of 1 of the \d+ words"),
+    "an emptied word": ([*tagged(30), row([UNSEEN], ["B-heart"])], tagged(12), r"1 of the \d+ words of train"),
 }
 
 

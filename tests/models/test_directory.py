@@ -31,14 +31,6 @@ def config(**fields):
     return write
 
 
-def renamed(prefix):
-    def write(place):
-        weights = load_file(place / "model.safetensors")
-        save_file({prefix + name: weight for name, weight in weights.items()}, place / "model.safetensors")
-
-    return write
-
-
 def as_type(kind):
     def write(place):
         weights = load_file(place / "model.safetensors")
@@ -58,6 +50,8 @@ def without(field):
 
 
 def named(old, new):
+    """The weights with names that begin with `new` in place of `old`, or in front of all if that is empty."""
+
     def write(place):
         weights = load_file(place / "model.safetensors")
         save_file({name.replace(old, new, 1): weight for name, weight in weights.items()}, place / "model.safetensors")
@@ -87,10 +81,6 @@ def only(name, content=b"x"):
         (place / name).write_bytes(content)
 
     return write
-
-
-def moved(name):
-    return lambda place: os.rename(place / "model.safetensors", place / name)
 
 
 def emptied(place):
@@ -141,22 +131,23 @@ def shard_of_the_index(place):
     (place / "model.safetensors.index.json").write_text('{"weight_map": {"a": "model-2.safetensors"}}')
 
 
+def both(*changes):
+    return lambda place: [change(place) for change in changes]
+
+
+ROBERTA = config(model_type="roberta", architectures=None, pad_token_id=0)
+ELECTRA = config(model_type="electra", architectures=None)
 CASES = {
     "gpt2": (config(model_type="gpt2", architectures=["GPT2LMHeadModel"]), r"a decoder \(GPT2LMHeadModel\)"),
     "unknown decoder": (config(model_type="new", architectures=["NewForCausalLM"]), r"a decoder \(NewForCausalLM\)"),
     "bert as decoder": (config(is_decoder=True), r"a decoder \(is_decoder"),
     "t5": (config(model_type="t5", is_encoder_decoder=True), "an encoder-decoder"),
-    "encoder of t5": (config(model_type="t5", architectures=["T5EncoderModel"]), r"encoder-decoder \(T5EncoderModel\)"),
     "vit": (config(model_type="vit", architectures=["ViTModel"]), r"no text encoder \(ViTModel\): vit has no masked"),
     "layoutlm": (config(model_type="layoutlm", architectures=None), r"no usable text encoder \(layoutlm\): it needs"),
     "unknown family": (config(model_type="own", architectures=["Own"]), "'own', a family that transformers does not"),
     "no family": (without("model_type"), 'has no model_type. .* such as "model_type": "bert"'),
-    "family of a number": (config(model_type=5, architectures=["Own"]), "is '5', a family that"),
     "empty quantisation": (config(quantization_config={}), r"quantization_config in config.json is empty \({}\)"),
-    "remote code": (
-        config(model_type="own", auto_map={"AutoModel": "own.Model"}),
-        r"code .*AutoModel = 'own.Model'",
-    ),
+    "remote code": (config(model_type="own", auto_map={"AutoModel": "own.Model"}), "code .*AutoModel = 'own.Model'"),
     "bitsandbytes": (config(quantization_config={"quant_method": "bitsandbytes"}), r"quantised .*bitsandbytes"),
     "compressed": (config(compression_config={"format": "int8"}), "quantised weights"),
     "gptq": (text("quantize_config.json", "{}"), r"quantised weights \(quantize_config\.json"),
@@ -166,60 +157,31 @@ CASES = {
     "onnx in a folder": (exported("onnx/model.onnx"), r"ONNX model \(onnx/model\.onnx\)"),
     "tensorflow": (exported("tf_model.h5"), r"TensorFlow model \(tf_model\.h5\)"),
     "onnx beside a trainer's state": (
-        lambda place: (exported("training_args.bin")(place), text("model.onnx", "x")(place)),
-        r"ONNX model \(model\.onnx\)",
+        both(exported("training_args.bin"), text("model.onnx", "x")), r"ONNX model \(model\.onnx\)"
     ),
-    "roberta over bert": (
-        config(model_type="roberta", architectures=None, pad_token_id=0),
-        r"model_type is 'roberta', but bert\.embeddings\.word_embeddings\.weight is the name of a weight of bert\.",
-    ),
-    "bert over electra": (named("bert.", "electra."), r"model_type is 'bert', but electra\..* weight of electra"),
+    "roberta over bert": (ROBERTA, r"is 'roberta', but bert\..*\.weight is the name of a weight of bert\."),
     "wrapped bert under electra": (
-        lambda place: (renamed("module.")(place), config(model_type="electra", architectures=None)(place)),
-        r"model_type is 'electra', but module\.bert\..* weight of bert",
+        both(named("", "module."), ELECTRA), r"model_type is 'electra', but module\.bert\..* weight of bert"
     ),
-    "modernbert over bert": (config(model_type="modernbert"), r"model_type is 'modernbert', but bert\.embeddings"),
-    "bert over modernbert": (
-        named("bert.embeddings.word_", "model.embeddings.tok_"),
-        "model_type is 'bert', but model.* weight of modernbert",
-    ),
+    "bert over modernbert": (named("bert.embeddings.word_", "model.embeddings.tok_"), "'bert', but .* of modernbert"),
     "other vocabulary": (config(vocab_size=50), r"vocab_size = 50, but bert\.emb.*\.weight has 200 rows"),
-    "layers renamed": (
-        named("bert.encoder.", "bert.enc."),
-        r"of 2 has no weight whose name begins with bert\.encoder\.layer\.0\.",
-    ),
-    "layers from 1": (named("layer.0", "layer.2"), "of 2 has no weight"),
+    "layers renamed": (named("bert.encoder.", "bert.enc."), r"of 2 has no .* begins with bert\.encoder\.layer\.0\."),
     "lost layer": (config(num_hidden_layers=3), "of 3 has no weight"),
-    "names within layers": (
-        named("attention.self", "attention.own"),
-        r"weights of the encoder are missing .*\(12\): bert\.encoder\.layer\.0\.attention\.self\.key\.bias",
-    ),
-    "a name within a layer": (
-        named("layer.0.attention.self.query.weight", "layer.0.attention.self.qry.weight"),
-        r"weights of the encoder .*\(1\): bert\.encoder\.layer\.0\.attention\.self\.query\.weight\. They would",
-    ),
-    "a bias within a layer": (
-        named("layer.1.output.dense.bias", "layer.1.output.bias"),
-        r"weights of the encoder .*\(1\): bert\.encoder\.layer\.1\.output\.dense\.bias",
-    ),
+    "names within layers": (named("attention.self", "attention.own"), r"missing .*\(12\): bert\..*\.self\.key"),
+    "a bias within a layer": (named("layer.1.output.dense.bias", "layer.1.output.bias"), r"\(1\): .*dense\.bias"),
     "no layer at all": (named("bert.", "something."), "begin with 'something.'"),
     "empty": (emptied, "the directory is empty"),
     "sentence-transformers": (in_a_folder, r"encoder .* is in .*0_Transformer\. Give that path"),
-    "compiled": (renamed("_orig_mod."), "42 of 42 weight names begin with '_orig_mod.'"),
-    "data parallel": (renamed("module."), "begin with 'module.'"),
-    "lightning": (renamed("model."), "begin with 'model.'"),
+    "compiled": (named("", "_orig_mod."), "42 of 42 weight names begin with '_orig_mod.'"),
     "peft": (text("adapter_config.json", '{"base_model_name_or_path": "a/b"}'), r"_config\.json: adapters .*'a/b'"),
     "missing shards": (shards, "2 of 3 files of the weights are missing: model-00002-of-00003"),
     "shard of an index": (shard_of_the_index, r"1 of 1 files of the weights are missing: model-2\.safetensors"),
     "pipe for weights": (pipe("model.safetensors"), r"model\.safetensors: is a named pipe, not a file"),
-    "pipe for a config": (pipe("config.json"), r"config\.json: is a named pipe"),
-    "pipe for a tokenizer": (pipe("tokenizer.json"), r"tokenizer\.json: is a named pipe"),
     "pipe that nobody asked for": (pipe("added_tokens.json"), r"added_tokens\.json: is a named pipe"),
     "socket": (listening, r"model\.safetensors: is a socket"),
     "device": (linked("/dev/zero"), r"model\.safetensors: is a device"),
     "broken link": (linked("nowhere"), r"model\.safetensors: cannot be opened: No such file"),
     "negative length": (text("tokenizer_config.json", '{"model_max_length": -5}'), r"model_max_length = -5 is not"),
-    "worded length": (text("tokenizer_config.json", '{"model_max_length": "lots"}'), r"_max_length = 'lots' is not"),
     "key twice": (text("tokenizer_config.json", '{"a": 1, "a": 2}'), r"_config\.json: the name 'a' occurs twice"),
 }  # fmt: skip
 HEAD = {"architectures": ["BertForSequenceClassification"]}
@@ -228,34 +190,37 @@ CASES |= {
     "one name twice": (config(**HEAD, id2label={"0": "a", "1": "a"}), r"id2label has 'a' for 2 classes"),
     "labels that are no names": (config(**HEAD, id2label={"0": 5, "1": "a"}), r"id2label has 5, which is not text"),
     "labels in a list": (config(**HEAD, id2label=["a", "b"]), r"id2label is not an object"),
-    "numbers of several labels": (
+    "numbers of several": (
         config(**HEAD, problem_type="regression", id2label={"0": "a", "1": "b"}),
-        r"problem_type is 'regression', which has one output, but id2label has 2",
+        "'regression', which",
     ),
 }
 READERS = [reader, check_weights, load_tokenizer, load_masked_language_model, configuration_of]
+
+
+def refusal(readers, place, says):
+    """The sentence with which all of them refuse a model."""
+    sentences = set()
+    for read in readers:
+        with pytest.raises(ValueError, match=says) as error:
+            read(str(place))
+        sentences.add(str(error.value))
+    [sentence] = sentences
+    return sentence
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_every_reader_refuses_a_model_that_cannot_be_adapted_with_the_same_sentence(case, checkpoint):
     change, says = CASES[case]
     change(checkpoint)
-    sentences = set()
-    for read in READERS:
-        with pytest.raises(ValueError, match=says) as error:
-            read(str(checkpoint))
-        sentences.add(str(error.value))
-    assert len(sentences) == 1
-    assert str(checkpoint) in sentences.pop()
+    assert str(checkpoint) in refusal(READERS, checkpoint, says)
 
 
 @pytest.mark.parametrize("family", ["roberta", "xlm-roberta", "camembert"])
 def test_a_null_padding_id_is_refused_where_positions_begin_behind_it(family, tmp_path, tokenizer):
     save_model(FAMILIES[family](), tokenizer, tmp_path / "model")
     config(pad_token_id=None)(tmp_path / "model")
-    for read in READERS:
-        with pytest.raises(ValueError, match=r"pad_token_id in config\.json is None, but"):
-            read(str(tmp_path / "model"))
+    refusal(READERS, tmp_path / "model", r"pad_token_id in config\.json is None, but")
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -316,12 +281,7 @@ def test_a_tokenizer_with_ids_beyond_the_vocabulary_is_refused_by_doctor_and_loa
     about = json.loads(path.read_text())
     about["model"]["vocab"] |= {"more": 200}
     path.write_text(json.dumps(about))
-    sentences = set()
-    for read in (reader, load_tokenizer, require_model):
-        with pytest.raises(ValueError, match=r"the tokenizer has ids up to 200, but .* vocab_size = 200") as error:
-            read(str(checkpoint))
-        sentences.add(str(error.value))
-    assert len(sentences) == 1
+    refusal((reader, load_tokenizer, require_model), checkpoint, r"has ids up to 200, but .* vocab_size = 200")
 
 
 @pytest.mark.parametrize(
@@ -336,22 +296,13 @@ def test_a_tokenizer_with_ids_beyond_the_vocabulary_is_refused_by_doctor_and_loa
 def test_a_config_without_weights_is_refused_with_a_way_out_where_weights_are_needed(change, says, checkpoint):
     change(checkpoint)
     load_tokenizer(checkpoint)
-    sentences = set()
-    for read in (reader, check_weights, load_masked_language_model):
-        with pytest.raises(ValueError, match=says) as error:
-            read(str(checkpoint))
-        sentences.add(str(error.value))
-    assert len(sentences) == 1
+    refusal((reader, check_weights, load_masked_language_model), checkpoint, says)
 
 
 def test_weights_of_another_shape_are_refused_by_the_headers_as_by_the_loader(checkpoint):
     config(intermediate_size=32)(checkpoint)
-    sentences = set()
-    for read in (check_weights, load_masked_language_model):
-        with pytest.raises(ValueError, match=r"weights of the encoder .* differ in shape .*\(6\)") as error:
-            read(str(checkpoint))
-        sentences.add(str(error.value))
-    assert len(sentences) == 1
+    says = r"weights of the encoder .* differ in shape .*\(6\)"
+    refusal((check_weights, load_masked_language_model), checkpoint, says)
 
 
 def test_names_of_the_first_bert_are_known(checkpoint):
@@ -371,9 +322,8 @@ def test_a_normaliser_that_grows_a_text_is_refused(checkpoint):
     path.write_text(json.dumps(about))
     # a class such as BertTokenizer makes its own normaliser
     (checkpoint / "tokenizer_config.json").write_text('{"tokenizer_class": "PreTrainedTokenizerFast"}')
-    for read in (reader, load_tokenizer):
-        with pytest.raises(ValueError, match=r"tokenizer\.json: the normalizer can make a text 25 times as long"):
-            read(str(checkpoint))
+    says = r"tokenizer\.json: the normalizer can make a text 25 times as long"
+    refusal((reader, load_tokenizer), checkpoint, says)
     directory.require_bounded("x", normalizers.Sequence([normalizers.Replace(" ", "▁"), normalizers.NFKD()]))
 
 

@@ -46,12 +46,6 @@ def hashes(directory):
     return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in directory.iterdir()}
 
 
-def change_weights(directory, change):
-    weights = load_file(directory / "model.safetensors")
-    change(weights)
-    save_file(weights, directory / "model.safetensors", metadata={"format": "pt"})
-
-
 # Loading
 
 
@@ -149,7 +143,9 @@ def test_the_same_seed_gives_the_same_head(checkpoint):
 def test_a_head_trained_for_another_task_is_not_taken_over(checkpoint, tokenizer, architecture):
     untouched = load_classifier(checkpoint, LABELS, seed=1)
     save_model(architecture.from_pretrained(checkpoint, num_labels=3), tokenizer, checkpoint)
-    change_weights(checkpoint, lambda weights: weights["classifier.weight"].fill_(9))
+    weights = load_file(checkpoint / "model.safetensors")
+    weights["classifier.weight"].fill_(9)
+    save_file(weights, checkpoint / "model.safetensors", metadata={"format": "pt"})
     assert same(load_classifier(checkpoint, LABELS, seed=1), untouched)
     assert load_classifier(checkpoint, ("no", "yes"), seed=1).classifier.weight.shape == (2, 32)
 
@@ -207,14 +203,8 @@ def test_the_same_weights_give_the_same_bytes_in_every_file(checkpoint, tmp_path
     tokenizer(["word1 word2 word3", "word1"], padding=True, truncation=True, max_length=4)
     save_model(loaded, tokenizer, tmp_path / "second")
     assert hashes(tmp_path / "second") == hashes(checkpoint)
+    assert tokenizer.backend_tokenizer.truncation["max_length"] == 4, "saving leaves it as it was"
     assert set(hashes(checkpoint)) == {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
-
-
-def test_saving_leaves_the_tokenizer_as_it_was(checkpoint, tmp_path):
-    tokenizer = load_tokenizer(checkpoint)
-    tokenizer(["word1 word2 word3"], truncation=True, max_length=4)
-    save_model(load_masked_language_model(checkpoint), tokenizer, tmp_path / "second")
-    assert tokenizer.backend_tokenizer.truncation["max_length"] == 4
 
 
 # Refusals
@@ -296,7 +286,7 @@ def test_a_hub_id_that_cannot_be_fetched_is_named_with_the_way_out(load, monkeyp
 # Random encoders
 
 
-def test_a_new_encoder_is_a_function_of_its_arguments():
+def test_a_new_encoder_is_a_function_of_its_arguments_and_impossible_sizes_are_refused():
     first, again, other = new_encoder(**SMALL), new_encoder(**SMALL), new_encoder(**{**SMALL, "seed": 6})
     assert same(first, again)
     assert not same(first, other)
@@ -304,9 +294,6 @@ def test_a_new_encoder_is_a_function_of_its_arguments():
     assert first.config.pad_token_id == 0
     assert not first.training
     assert first.bert.encoder.layer[0].output.dense.weight.std().item() == pytest.approx(0.02, rel=0.05)
-
-
-def test_impossible_sizes_are_refused():
     with pytest.raises(ValueError, match="hidden is 32, which 3 heads cannot divide"):
         new_encoder(**{**SMALL, "heads": 3})
     with pytest.raises(ValueError, match="pad is 200, but a vocabulary of 200"):
@@ -339,11 +326,8 @@ def test_base_and_large_are_those_of_the_architectures_authors():
     assert shape_of("large", "bert", **NONE) == Shape(24, 1024, 16)
 
 
-def test_numbers_that_are_not_stated_are_those_of_bert_base():
+def test_numbers_that_are_not_stated_are_those_of_bert_base_and_those_of_a_size_its_own():
     assert shape_of("", "bert", layers=2, hidden=None, heads=None) == Shape(2, 768, 12)
-
-
-def test_a_size_and_a_number_that_is_not_its_own_are_refused():
     assert shape_of("tiny", "bert", layers=2, hidden=128, heads=None) == Shape(2, 128, 2)
     with pytest.raises(ValueError, match="size = 'tiny' of bert has layers = 2, but layers = 12 is also given"):
         shape_of("tiny", "bert", layers=12, hidden=None, heads=None)

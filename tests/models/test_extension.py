@@ -9,7 +9,6 @@ from tokenizers import Tokenizer
 from transformers import (
     AutoModelForMaskedLM,
     AutoTokenizer,
-    BertConfig,
     BertForMaskedLM,
     BertTokenizer,
     PreTrainedTokenizerFast,
@@ -52,14 +51,8 @@ def test_old_pieces_keep_their_logits_and_a_new_word_has_the_mean_of_its_pieces(
 
 
 def test_output_layer_of_its_own_gets_means_of_its_own_rows():
-    config = BertConfig(
-        vocab_size=VOCABULARY,
-        hidden_size=32,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=32,
-        tie_word_embeddings=False,
-    )
+    config = FAMILIES["bert"]().config
+    config.tie_word_embeddings = False
     model = BertForMaskedLM(config).eval()
     saying = logits(model)
     start_ND = torch.full((2, 32), 0.5)
@@ -86,13 +79,10 @@ def test_free_rows_are_filled_before_there_are_more():
     torch.testing.assert_close(word_embeddings(model)[VOCABULARY], expected)
 
 
-def test_encoder_without_a_head_gets_embeddings_alone():
+def test_encoder_without_a_head_gets_embeddings_alone_and_the_tokenizer_of_another_model_is_an_error():
     model = encoder_of(FAMILIES["modernbert"]())
     add_rows(model, PIECES, VOCABULARY, start_ND=None)
     assert len(word_embeddings(model)) == VOCABULARY + 2
-
-
-def test_tokenizer_that_belongs_to_another_model_is_an_error():
     with pytest.raises(ValueError, match="250 entries, but the model has only 200 embeddings"):
         add_rows(FAMILIES["bert"](), PIECES, 250, start_ND=None)
 

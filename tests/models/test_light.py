@@ -117,17 +117,13 @@ def test_own_heads_stand_on_adapters_too(adapted, pooling, layer):
     assert len([*adapters_of(model)]) == 4
 
 
-def test_classifier_of_a_first_stage_takes_adapters_over():
+def test_classifier_of_a_first_stage_takes_adapters_over_and_says_that_it_has_a_prompt():
     model = FAMILIES["bert"]()
     add_adapters(model, 4, seed=0)
     made = as_classifier(learnt(model), new_joint_head(model, "sequence", ("a", "b"), seed=0), "sequence", ("a", "b"))
     with torch.no_grad():
         states = [each.base_model(input_ids=IDS).last_hidden_state for each in (model, made)]
     torch.testing.assert_close(states[0], states[1])
-
-
-def test_classifier_of_a_first_stage_says_that_it_has_a_prompt():
-    model = FAMILIES["bert"]()
     model.config.prompt_tokens = 4
     made = as_classifier(model, new_joint_head(model, "sequence", ("a", "b"), seed=0), "sequence", ("a", "b"))
     assert made.config.prompt_tokens == 4
@@ -151,7 +147,7 @@ def test_weights_of_adapters_that_are_missing_are_an_error(adapted, tokenizer, t
         load_masked_language_model(tmp_path)
 
 
-def test_adapters_that_are_there_are_kept():
+def test_adapters_that_are_there_are_kept_and_a_family_without_known_places_has_none():
     model = FAMILIES["bert"]()
     add_adapters(model, 4, seed=0)
     before = next(adapters_of(model)).down.weight.clone()
@@ -159,9 +155,6 @@ def test_adapters_that_are_there_are_kept():
     assert torch.equal(next(adapters_of(model)).down.weight, before)
     with pytest.raises(ValueError, match=r"bottleneck 4\. Set bottleneck=4"):
         add_adapters(model, 8, seed=0)
-
-
-def test_family_without_known_places_has_no_adapters():
     with pytest.raises(ValueError, match="does not support adapters in a 'mpnet'"):
         add_adapters(mpnet(), 4, seed=0)
 

@@ -33,8 +33,8 @@ def directory(request, tmp_path):
 
 @pytest.fixture
 def bert(tmp_path):
-    FAMILIES["bert"]().save_pretrained(tmp_path / "bert")
-    return tmp_path / "bert"
+    FAMILIES["bert"]().save_pretrained(tmp_path / "encoder")
+    return tmp_path / "encoder"
 
 
 def tagger(directory, layer, seed=1, **settings):
@@ -269,12 +269,6 @@ def pooled_inputs():
     return {"input_ids": torch.randint(5, VOCABULARY, (2, 7), generator=generator), "mentions": PLACES}
 
 
-@pytest.fixture
-def encoder_directory(request, tmp_path):
-    FAMILIES[request.param]().save_pretrained(tmp_path / "encoder")
-    return tmp_path / "encoder"
-
-
 def test_mentions_are_the_largest_values_of_their_tokens_side_by_side():
     hidden_BTD = torch.randn(2, 7, 4)
     rows = [
@@ -296,14 +290,10 @@ def test_mentions_can_be_the_mean_of_their_tokens_and_no_other_token_counts(dtyp
     torch.testing.assert_close(result, torch.stack(rows))
 
 
-def test_starts_are_the_first_tokens_side_by_side():
+def test_starts_are_the_first_tokens_and_a_pair_is_means_their_distance_and_their_product():
     hidden_BTD = torch.randn(2, 7, 4)
     rows = [torch.cat([hidden_BTD[row, start] for start, _ in PLACES[row].tolist()]) for row in range(2)]
     assert torch.equal(pooled(hidden_BTD, PLACES, "starts"), torch.stack(rows))
-
-
-def test_a_pair_is_the_means_of_its_texts_their_distance_and_their_product():
-    hidden_BTD = torch.randn(2, 7, 4)
     rows = []
     for row in range(2):
         u_D, v_D = (hidden_BTD[row, start:end].mean(dim=0) for start, end in PLACES[row].tolist())
@@ -325,17 +315,17 @@ def summary(model, hidden_BTD, pooling):
 
 
 @pytest.mark.parametrize(
-    ("encoder_directory", "pooling", "layer"),
+    ("directory", "pooling", "layer"),
     [
         *((name, "mentions", "bilstm") for name in FAMILIES),
         *(("bert", read, "linear") for read in ("starts", "mentions", "mentions-mean", "pair")),
         *(("bert", read, "bilstm") for read in ("first", "starts")),
         *(("bert", read, "mlp") for read in ("mentions-mean", "pooler", "mean")),
     ],
-    indirect=["encoder_directory"],
+    indirect=["directory"],
 )
-def test_a_checkpoint_of_any_family_says_what_it_said(encoder_directory, tmp_path, pooling, layer):
-    model = load_classifier(encoder_directory, ("yes", "no"), seed=1, pooling=pooling, sequence_layer=layer)
+def test_a_checkpoint_of_any_family_says_what_it_said(directory, tmp_path, pooling, layer):
+    model = load_classifier(directory, ("yes", "no"), seed=1, pooling=pooling, sequence_layer=layer)
     with torch.no_grad():
         said = model(**pooled_inputs()).logits
         assert said.abs().max() > 1e-3
@@ -356,12 +346,12 @@ def test_a_checkpoint_of_any_family_says_what_it_said(encoder_directory, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("encoder_directory", "pooling"),
+    ("directory", "pooling"),
     [*((name, "first") for name in FAMILIES), ("bert", "mentions"), ("bert", "starts")],
-    indirect=["encoder_directory"],
+    indirect=["directory"],
 )
-def test_the_lstm_sees_no_padding(encoder_directory, pooling):
-    model = load_classifier(encoder_directory, ("yes", "no"), seed=1, pooling=pooling, sequence_layer="bilstm")
+def test_the_lstm_sees_no_padding(directory, pooling):
+    model = load_classifier(directory, ("yes", "no"), seed=1, pooling=pooling, sequence_layer="bilstm")
     short, places = pooled_inputs()["input_ids"][:, :5], PLACES.clamp(max=5)
     padded = torch.nn.functional.pad(short, (0, 2), value=model.config.pad_token_id or 0)
     mask = torch.tensor([[1, 1, 1, 1, 1, 0, 0]] * 2)
@@ -372,9 +362,8 @@ def test_the_lstm_sees_no_padding(encoder_directory, pooling):
     torch.testing.assert_close(beside, alone, rtol=1e-5, atol=1e-5)
 
 
-def test_the_lstm_is_float32_under_autocast(tmp_path):
-    FAMILIES["bert"]().save_pretrained(tmp_path)
-    model = load_classifier(tmp_path, ("yes", "no"), seed=1, sequence_layer="bilstm")
+def test_the_lstm_is_float32_under_autocast(bert):
+    model = load_classifier(bert, ("yes", "no"), seed=1, sequence_layer="bilstm")
     seen = []
     model.dropout.register_forward_hook(lambda _, arguments, said: seen.append(said.dtype))
     with torch.autocast("cpu", dtype=torch.bfloat16), torch.no_grad():
@@ -382,10 +371,9 @@ def test_the_lstm_is_float32_under_autocast(tmp_path):
     assert seen == [torch.float32]
 
 
-def test_a_checkpoint_of_the_first_version_is_still_read(tmp_path):
+def test_a_checkpoint_of_the_first_version_is_still_read(bert, tmp_path):
     """Which called its classes `<Family>ForMentionPairs`."""
-    FAMILIES["bert"]().save_pretrained(tmp_path / "encoder")
-    model = load_classifier(tmp_path / "encoder", ("yes", "no"), seed=1, pooling="mentions")
+    model = load_classifier(bert, ("yes", "no"), seed=1, pooling="mentions")
     with quiet():
         model.save_pretrained(tmp_path / "tuned")
     place = tmp_path / "tuned" / "config.json"
@@ -415,23 +403,15 @@ def test_an_mlp_is_as_wide_as_the_encoder_and_its_last_layer_is_the_output_layer
     assert output_layer(model) is model.classifier
 
 
-def test_a_checkpoint_that_read_mentions_can_be_tuned_to_read_the_first_token(tmp_path):
-    FAMILIES["bert"]().save_pretrained(tmp_path / "encoder")
+def test_a_checkpoint_that_read_mentions_can_be_tuned_to_read_the_first_token_but_no_tags(bert, tmp_path):
     with quiet():
-        load_classifier(tmp_path / "encoder", ("a", "b"), seed=1, pooling="starts").save_pretrained(tmp_path / "tuned")
+        load_classifier(bert, ("a", "b"), seed=1, pooling="starts").save_pretrained(tmp_path / "tuned")
     plain = load_classifier(tmp_path / "tuned", ("a", "b"), seed=1)
     assert type(plain).__name__ == "BertForSequenceClassification"
     assert not hasattr(plain.config, "text_pooling")
-
-
-def test_tags_have_no_two_mentions_and_a_layer_of_their_own(tmp_path):
-    FAMILIES["bert"]().save_pretrained(tmp_path)
-    with pytest.raises(
-        ValueError, match="sequence_layer='bilstm' applies to labels of whole texts, not to kind 'tokens'"
-    ):
-        load_classifier(tmp_path, ("O", "B"), seed=1, kind="tokens", sequence_layer="bilstm")
-    with pytest.raises(ValueError, match="not to kind 'tokens'"):
-        load_classifier(tmp_path, ("O", "B"), seed=1, kind="tokens", pooling="mentions")
+    for asked in ({"sequence_layer": "bilstm"}, {"pooling": "mentions"}):
+        with pytest.raises(ValueError, match="not to kind 'tokens'"):
+            load_classifier(bert, ("O", "B"), seed=1, kind="tokens", **asked)
 
 
 def test_marginals_of_a_crf_are_sums_over_all_sequences_of_tags():

@@ -16,6 +16,7 @@ from acclimate.statistics.significance import cautions
 from made_up_races import race_of, rival, untouched
 
 SIMPLE = "TF-IDF"
+NONE = (None, None)  # of a remedy: neither a number that halves the interval nor one that settles the answer
 
 
 def answer(outcome: Outcome) -> RaceAnswer:
@@ -28,51 +29,22 @@ def answer(outcome: Outcome) -> RaceAnswer:
 @pytest.mark.parametrize(
     ("rivals", "kind", "headline", "evidence"),
     [
-        (
-            [("DAPT", 0.031, 0.002)],
-            "helped",
-            "Adapting helped: DAPT is better than the untouched model.",
-            "DAPT: +3.1 points of macro-F1 (95% interval 1.2 to 5.0, p = .002).",
-        ),
-        (
-            [("TAPT", -0.024, 0.02), ("DAPT", -0.04, 0.003)],
-            "harmful",
-            "Adapting was harmful: all 2 contestants are worse than the untouched model.",
-            "TAPT: -2.4 points of macro-F1 (95% interval -4.3 to -0.5 over all 2 comparisons, p = .020).",
-        ),
-        (
-            [("TAPT", -0.024, 0.02)],
-            "harmful",
-            "Adapting was harmful: TAPT is worse than the untouched model.",
-            "TAPT: -2.4 points of macro-F1 (95% interval -4.3 to -0.5, p = .020).",
-        ),
-        (
-            [("TAPT", -0.012, 0.3)],
-            "no gain that matters",
-            "No gain that matters: no contestant is better than the untouched model by 1 point or more.",
-            "TAPT: -1.2 points of macro-F1 (95% interval -3.1 to 0.7, p = .30).",
-        ),
-        (
-            [("DAPT", 0.02, 0.12), ("TAPT", 0.001, 0.9)],
-            "probably",
-            "Adapting probably helped: DAPT seems better than the untouched model.",
-            "DAPT: +2.0 points of macro-F1 (95% interval -0.2 to 3.9 over all 2 comparisons, p = .12; alone "
-            "0.1 to 3.9).",
-        ),
-        (
-            [("DAPT", 0.008, 0.34)],
-            "not settled",
-            "Not settled: this race cannot tell whether adapting helps.",
-            "DAPT: +0.8 points of macro-F1 (95% interval -1.1 to 2.7, p = .34).",
-        ),
+        ([("DAPT", 0.031, 0.002)], "helped", "DAPT is better", "DAPT: +3.1 .*interval 1.2 to 5.0, p = .002"),
+        ([("TAPT", -0.024, 0.02)], "harmful", "TAPT is worse", "TAPT: -2.4 .*interval -4.3 to -0.5, p = .020"),
+        ([("TAPT", -0.024, 0.02), ("DAPT", -0.04, 0.003)], "harmful", "all 2", "TAPT: -2.4 .*over all 2 comparisons"),
+        ([("TAPT", -0.012, 0.3)], "no gain that matters", "1 point or more", "TAPT: -1.2 .* -3.1 to 0.7, p = .30"),
+        ([("DAPT", 0.02, 0.12), ("TAPT", 0.001, 0.9)], "probably", "DAPT seems", "-0.2 to 3.9 .*alone 0.1 to 3.9"),
+        ([("DAPT", 0.008, 0.34)], "not settled", "cannot tell", "DAPT: +0.8 .*interval -1.1 to 2.7, p = .34"),
     ],
 )
 def test_each_answer_has_its_words(
     rivals: Sequence[tuple[str, float, float]], kind: str, headline: str, evidence: str
 ) -> None:
-    outcome = race_of([untouched(), *(rival(name, gain, p=p) for name, gain, p in rivals)])
-    said = answer(outcome)
-    assert (said.kind, said.headline, said.evidence) == (kind, headline, (evidence,))
+    said = answer(race_of([untouched(), *(rival(name, gain, p=p) for name, gain, p in rivals)]))
+    assert said.kind == kind
+    assert headline in said.headline
+    [line] = said.evidence
+    assert re.search(evidence.replace("+", r"\+"), line), line
     assert said.difference == pytest.approx(max(gain for _, gain, _ in rivals))
     assert said.interval is not None
     assert (said.p is not None and said.p < 0.05) == (said.interval[0] > 0 or said.interval[1] < 0)
@@ -96,32 +68,21 @@ def test_others_that_are_better_are_named_and_few_deciding_items_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("limits", "text"),
+    ("limit", "remedies", "said"),
     [
-        (
-            Limits("test rows", (Remedy("test rows", 400, 0.7, 1600, 900), Remedy("seeds", 3, 0.3, None, None))),
-            "What limits the answer: too few test rows (70% of the variance). 900 instead of 400 would probably settle "
-            "it; more seeds probably would not.",
-        ),
-        (
-            Limits("seeds", (Remedy("test rows", 400, 0.3, None, None), Remedy("seeds", 3, 0.7, 10, 8))),
-            "What limits the answer: too few seeds (70% of the variance). 8 instead of 3 would probably settle it, in "
-            "about 3.4 min more.",
-        ),
-        (
-            Limits("test rows", (Remedy("test rows", 400, 1.0, 1600, None),)),
-            "What limits the answer: too few test rows (100% of the variance). 1,600 instead of 400 would halve the "
-            "interval, which may not be enough to settle it.",
-        ),
-        (
-            Limits("several", (Remedy("test rows", 400, 0.5, None, None), Remedy("seeds", 3, 0.5, None, None))),
-            "What limits the answer: too few test rows (50% of the variance) and seeds (50% of the variance). More of "
-            "each may settle it.",
-        ),
+        ("test rows", [(400, 0.7, 1600, 900), (3, 0.3, *NONE)], "few test rows (70% | 900 instead of 400 | more seeds"),
+        ("seeds", [(400, 0.3, *NONE), (3, 0.7, 10, 8)], "few seeds (70% | 8 instead of 3 | about 3.4 min more"),
+        ("test rows", [(400, 1.0, 1600, None)], "too few test rows (100% | 1,600 instead of 400 | halve the interval"),
+        ("several", [(400, 0.5, *NONE), (3, 0.5, *NONE)], "test rows (50% | and seeds (50% | More of each may settle"),
     ],
 )
-def test_what_limits_an_open_answer_is_named_with_what_removes_it(limits: Limits, text: str) -> None:
-    assert answer(race_of([untouched(), rival("DAPT", 0.008, p=0.34)], limits=limits)).limits == text
+def test_what_limits_an_open_answer_is_named_with_what_removes_it(limit: Any, remedies: list[Any], said: str) -> None:
+    found = Limits(
+        limit, tuple(Remedy(name, *each) for name, each in zip(("test rows", "seeds"), remedies, strict=False))
+    )
+    text = answer(race_of([untouched(), rival("DAPT", 0.008, p=0.34)], limits=found)).limits
+    assert text.startswith("What limits the answer: ")
+    assert [words for words in said.split(" | ") if words not in text] == []
 
 
 def test_a_settled_answer_names_the_source_of_most_variance() -> None:
@@ -170,13 +131,10 @@ def test_the_best_encoder_is_compared_with_the_baseline() -> None:
     )
 
 
-def test_an_answer_needs_the_untouched_model() -> None:
+def test_an_answer_needs_the_untouched_model_whose_score_alone_is_one() -> None:
     for raced in ([], [rival("DAPT", 0.1, p=0.01)], [replace(untouched(), contestant="other")]):
         with pytest.raises(ValueError, match="needs a score of the untouched model"):
             answer_in_words(race_of(raced))
-
-
-def test_the_score_of_a_model_alone_is_the_answer() -> None:
     said = answer(race_of([untouched()]))
     assert re.fullmatch(r"The model scores \d+\.\d \[\d+\.\d, \d+\.\d\] points of [\w-]+\.", said.headline)
     assert (said.kind, said.evidence) == ("none", ("Nothing was compared with it.",))

@@ -50,11 +50,13 @@ def test_holm_counts_a_family_together_whatever_stands_between():
     assert compared.contrast(key("TAPT"), "DAPT") is None
 
 
-def test_intervals_are_those_of_the_cells_alone():
+def test_intervals_are_of_cells_alone_and_of_several_references_the_highest_is_taken():
     found = made()
     compared = compare(found, [])
     for place, cell in found.items():
         assert compared.intervals[place, MAIN] == interval(cell.scores, ACCURACY)
+    against = [Against(key("TAPT"), (key("random"), key("untouched"), key("DAPT")), "the best", "one")]
+    assert compare(found, against).contrasts[0].reference == key("DAPT")
 
 
 def test_every_metric_is_of_the_same_predictions_and_a_family_of_its_own():
@@ -72,12 +74,6 @@ def test_every_metric_is_of_the_same_predictions_and_a_family_of_its_own():
     scores = found[key("TAPT")].scores
     values = [METRICS["macro_f1"].compute(score.gold, score.predicted) for score in scores]
     assert both.draws[key("TAPT"), "macro_f1"].points_S == pytest.approx(values)
-
-
-def test_of_several_references_the_one_with_the_highest_score_is_taken():
-    found = made()
-    against = [Against(key("TAPT"), (key("random"), key("untouched"), key("DAPT")), "the best", "one")]
-    assert compare(found, against).contrasts[0].reference == key("DAPT")
 
 
 def test_what_failed_is_compared_with_nothing_and_counts_in_no_family():

@@ -34,8 +34,7 @@ def typed(tmp_path: Path) -> str:
 
 @pytest.fixture(scope="module")
 def materials(toy_race: Any) -> Any:
-    [base] = (toy_race.run / "jobs").glob("pretrain-*")
-    return replace(toy_race.materials, model=str(base / "checkpoint"))
+    return replace(toy_race.materials, model=str(toy_race.base))
 
 
 def stated(typed: str, *more: str) -> RaceRecipe:

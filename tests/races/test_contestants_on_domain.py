@@ -24,8 +24,7 @@ NINE = tuple(name for name in ON_DOMAIN if name != "DAPT")
 
 @pytest.fixture
 def materials(toy_race):
-    [base] = (toy_race.run / "jobs").glob("pretrain-*")
-    return replace(toy_race.materials, model=str(base / "checkpoint"))
+    return replace(toy_race.materials, model=str(toy_race.base))
 
 
 def test_each_is_a_job_of_its_method_with_the_races_settings(toy_race, materials):
@@ -43,12 +42,11 @@ def test_each_is_a_job_of_its_method_with_the_races_settings(toy_race, materials
 def test_they_race_and_are_scored_with_what_they_cost_and_forgot(toy_race, materials, tmp_path):
     """Some of them: that each adapts and costs what it says, tests/methods/test_conformance.py holds them all to."""
     tuning = replace(toy_race.recipe.finetune, looks=1, plan=replace(toy_race.recipe.finetune.plan, steps=4))
-    several = ("DGA", "KD", "SimCSE", "adapter", "prompt")
+    several = ("DGA", "KD", "adapter")
     recipe = replace(toy_race.recipe, contestants=several, finetune=tuning)
     run_race(recipe, materials, tmp_path, command="acclimate race")
     scores = {score.contestant: score for score in recorded(tmp_path).scores}
     assert set(scores) == {"untouched", *several}
-    assert scores["KD"].adapting.tokens == scores["SimCSE"].adapting.tokens
     assert scores["DGA"].adapting.tokens > scores["KD"].adapting.tokens  # importance comes first
     assert scores["DGA"].adapting.flops > 2 * scores["adapter"].adapting.flops > 0
     assert set(recorded(tmp_path).race.general_losses) == set(several)
@@ -73,29 +71,17 @@ def test_a_forecast_counts_the_passes_of_a_step(toy_race, materials, tmp_path):
 @pytest.mark.parametrize(
     ("name", "stated", "message"),
     [
-        (
-            "prompt",
-            ["light.prompt_tokens=490"],
-            r"prompt: light.max_tokens=32, and a prompt of 490 after them, but the",
-        ),
-        (
-            "prompt",
-            ["dapt.max_tokens=510"],
-            r"prompt: dapt.max_tokens=510, and a prompt of 4 .* Set dapt.max_tokens=508",
-        ),
+        ("prompt", ["light.prompt_tokens=490"], "prompt: light.max_tokens=32, and a prompt of 490 after them"),
+        ("prompt", ["dapt.max_tokens=510"], "dapt.max_tokens=510, and a prompt of 4 .* Set dapt.max_tokens=508"),
         ("TAPT", ["dapt.max_tokens=600"], "dapt.max_tokens = 600 is the length for losses on held-out text"),
         ("TAPT", ["tapt.max_tokens=600"], "TAPT: tapt.max_tokens=600, but the model reads at most 512 tokens"),
         ("AdaptedDeiT", ["distil.max_tokens=512"], "and 1 more after them.* Set distil.max_tokens=511"),
         (
             "SimCSE",
-            ["sequence_contrast.dropout=0", "sequence_contrast.attention_dropout=0"],
+            [f"sequence_contrast.{name}=0" for name in ("dropout", "attention_dropout")],
             "Set sequence_contrast.drop",
         ),
-        (
-            "DGA",
-            ["dga.dropout=0", "dga.attention_dropout=0"],
-            "dga.dropout = 0 and dga.attention_dropout = 0. Set dga.drop",
-        ),
+        ("DGA", ["dga.dropout=0", "dga.attention_dropout=0"], "dga.dropout = 0 and .* Set dga.drop"),
     ],
 )
 def test_what_would_fail_hours_later_is_told_before_any_job(name, stated, message, toy_race, materials):
@@ -107,9 +93,7 @@ def test_what_would_fail_hours_later_is_told_before_any_job(name, stated, messag
 
 def test_rows_that_leave_no_room_for_a_prompt_are_told_before_any_job(toy_race, materials):
     long = replace(materials, task=replace(materials.task, max_tokens=510))
-    with pytest.raises(
-        ValueError, match=r"prompt: --max-tokens 510, and a prompt of 4 .* Set --max-tokens 508, or lower"
-    ):
+    with pytest.raises(ValueError, match=r"prompt: --max-tokens 510, and a prompt of 4 .* Set --max-tokens 508"):
         enter(replace(toy_race.recipe, contestants=("prompt",)), long)
     enter(replace(toy_race.recipe, contestants=("adapter",)), long)
 
@@ -148,13 +132,6 @@ def test_what_a_contestant_does_not_read_leaves_its_job_its_name(toy_race, mater
     assert changed("light.bottleneck=9") == {"adapter"}
     assert changed("token_contrast.window=9", "token_contrast.anchors=9", "token_contrast.negatives=9") == {"TaCO"}
     assert changed("token_contrast.weight=0.9") == {"TaCL", "TaCO"}
-
-
-def test_domain_methods_need_text_of_the_domain(toy_race):
-    materials = replace(toy_race.materials, domain=None, heldout=None)
-    with pytest.raises(ValueError, match=r"KD needs raw text of the domain\. Add --corpus, or remove KD"):
-        enter(replace(toy_race.recipe, contestants=("TAPT", "KD")), materials)
-    assert "DGA" not in enter(replace(toy_race.recipe, contestants=None), materials).models
 
 
 def test_dga_races_with_all_others_where_the_heads_are_known(toy_race):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,32 +18,19 @@ import acclimate
 import toys
 from acclimate.core import files as records
 from acclimate.core.types import Checkpoint
-from acclimate.data.checkpoints import parse_checkpoints, resolve_checkpoints, same_tokenizer
-from acclimate.methods import finetune
+from acclimate.data.checkpoints import parse_checkpoints, resolve_checkpoints
 from acclimate.models.loading import identity
 from acclimate.races.contestants import enter, probed
 from acclimate.races.contestants import tested_probe as look_at_test
 from acclimate.races.recipe import RaceRecipe
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _all_learn() -> Iterator[None]:
-    """In a few steps nothing learns, and nothing would be compared."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(finetune, "nothing_learnt", lambda *looks, **measures: "")
-        yield
+pytestmark = pytest.mark.usefixtures("all_learn")
 
 
 @pytest.fixture(scope="module")
-def start(toy_race: Any) -> Path:
-    [job] = (toy_race.run / "jobs").glob("pretrain-*")
-    return job / "checkpoint"
-
-
-@pytest.fixture(scope="module")
-def ours(start: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def ours(pretrained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model of the same tokenizer with other weights."""
-    return with_noise(start, tmp_path_factory.mktemp("ours") / "model")
+    return with_noise(pretrained, tmp_path_factory.mktemp("ours") / "model")
 
 
 @pytest.fixture(scope="module")
@@ -64,14 +50,14 @@ def theirs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def asked(toy_race: Any, start: Path) -> dict[str, Any]:
+def asked(toy_race: Any, pretrained: Path) -> dict[str, Any]:
     """What `race` is given."""
     files = {split: toy_race.inputs / f"{split}.jsonl" for split in ("dev", "test")}
     raw = {"corpus": toy_race.inputs / "domain.txt", "general": toy_race.inputs / "general.txt"}
     usual = toy_race.recipe.finetune
     brief = replace(usual, looks=1, plan=replace(usual.plan, steps=8))
     recipe = replace(toy_race.recipe, finetune=brief)
-    return {**files, **raw, "model": start, "recipe": recipe, "max_tokens": 32, "progress": False}
+    return {**files, **raw, "model": pretrained, "recipe": recipe, "max_tokens": 32, "progress": False}
 
 
 @pytest.fixture(scope="module")
@@ -114,8 +100,10 @@ def test_checkpoints_are_fine_tuned_probed_and_compared_like_the_others(raced: A
     assert all(name in shown for name in ("ours", "theirs") for shown in (text, page, csv))
 
 
-def test_their_fine_tunings_start_from_their_own_weights(raced: Any, ours: Path, theirs: Path, start: Path) -> None:
-    for name, model in (("ours", ours), ("theirs", theirs), ("untouched", start)):
+def test_their_fine_tunings_start_from_their_own_weights(
+    raced: Any, ours: Path, theirs: Path, pretrained: Path
+) -> None:
+    for name, model in (("ours", ours), ("theirs", theirs), ("untouched", pretrained)):
         jobs = [*(raced.out / "jobs").glob(f"fine-tune-{name}-*")]
         assert jobs
         assert {records.read_json(job / "job.json")["contents"]["model"] for job in jobs} == {identity(model)}
@@ -140,7 +128,7 @@ def test_losses_are_shown_for_the_same_tokenizer_only(raced: Any) -> None:
 
 
 def test_a_second_call_does_nothing_again_and_a_further_checkpoint_adds_its_jobs(
-    raced: Any, toy_race: Any, asked: Any, start: Path, tmp_path: Path
+    raced: Any, toy_race: Any, asked: Any, pretrained: Path, tmp_path: Path
 ) -> None:
     run = tmp_path / "run"
     shutil.copytree(raced.out, run)
@@ -149,7 +137,7 @@ def test_a_second_call_does_nothing_again_and_a_further_checkpoint_adds_its_jobs
     again = acclimate.race(toy_race.inputs / "train.jsonl", **given, checkpoints=raced.checkpoints)
     assert again.verdict == raced.study.verdict
     assert {path: path.stat().st_mtime_ns for path in run.glob("jobs/*/result.json")} == results
-    checkpoints = {**raced.checkpoints, "more": with_noise(start, tmp_path / "more", seed=1)}
+    checkpoints = {**raced.checkpoints, "more": with_noise(pretrained, tmp_path / "more", seed=1)}
     left = acclimate.race(
         toy_race.inputs / "train.jsonl", **given, checkpoints=checkpoints, dry_run=True, budget="none"
     )
@@ -160,15 +148,15 @@ def test_a_second_call_does_nothing_again_and_a_further_checkpoint_adds_its_jobs
 
 
 def test_a_checkpoint_that_changed_is_refused_and_is_another_job(
-    toy_race: Any, asked: Any, start: Path, tmp_path: Path
+    toy_race: Any, asked: Any, pretrained: Path, tmp_path: Path
 ) -> None:
-    run, model = tmp_path / "run", with_noise(start, tmp_path / "model", seed=2)
+    run, model = tmp_path / "run", with_noise(pretrained, tmp_path / "model", seed=2)
     given = {**asked, "contestants": ["TF-IDF"], "out": run, "checkpoints": {"ours": model}, "probe_only": True}
     acclimate.race(toy_race.inputs / "train.jsonl", **given)
     [before] = (run / "jobs").glob("probe-ours-*")
     weights = (model / "model.safetensors").read_bytes()
     shutil.rmtree(model)
-    with_noise(start, model, seed=3)
+    with_noise(pretrained, model, seed=3)
     results = len([*run.glob("jobs/*/result.json")])
     for dry_run in (True, False):
         with pytest.raises(ValueError, match=r"checkpoint 'ours' \(.*\) has changed since the race in .* began"):
@@ -196,7 +184,7 @@ def test_a_checkpoint_without_a_head_that_predicts_words_has_no_loss(
 
 
 @pytest.mark.slow
-def test_the_rate_in_use_is_told_once_and_stands_on_the_page(toy_race: Any, start: Path, tmp_path: Path) -> None:
+def test_the_rate_in_use_is_told_once_and_stands_on_the_page(toy_race: Any, pretrained: Path, tmp_path: Path) -> None:
     notes: list[str] = []
 
     def watch(progress: Any) -> None:
@@ -214,7 +202,7 @@ def test_the_rate_in_use_is_told_once_and_stands_on_the_page(toy_race: Any, star
     ):
         notes.clear()
         out = tmp_path / name
-        study = acclimate.evaluate(start, toy_race.inputs / "train.jsonl", **given, **rate, out=out)
+        study = acclimate.evaluate(pretrained, toy_race.inputs / "train.jsonl", **given, **rate, out=out)
         assert notes == [f"fine-tune model: {told}"]
         assert study.report.facts.given["untouched"]["fine-tuning"].endswith(told)
         assert told in (out / "report.html").read_text()
@@ -270,7 +258,7 @@ def test_a_race_that_pretrains_its_start_takes_checkpoints_too(toy_race: Any, ou
     ]  # fmt: skip
 
 
-def test_a_checkpoint_of_the_hub_is_named_in_the_jobs_by_its_id(toy_race: Any, start: Path) -> None:
+def test_a_checkpoint_of_the_hub_is_named_in_the_jobs_by_its_id(toy_race: Any, pretrained: Path) -> None:
 
     materials = replace(toy_race.materials, model="owner/model")
     job = look_at_test(probed("ours", None, materials, toy_race.recipe.finetune), materials.task)
@@ -316,7 +304,7 @@ def test_the_name_of_a_contestant_is_refused_in_any_spelling(name: str, ours: Pa
 
 
 def test_what_is_no_encoder_is_refused_before_any_training(
-    start: Path, ours: Path, toy_inputs: Path, tmp_path: Path
+    pretrained: Path, ours: Path, toy_inputs: Path, tmp_path: Path
 ) -> None:
     from transformers import GPT2Config, T5Config
 
@@ -324,7 +312,7 @@ def test_what_is_no_encoder_is_refused_before_any_training(
 
     def refused(message: str, **checkpoints: Any) -> None:
         with pytest.raises(ValueError, match=message):
-            resolve_checkpoints(checkpoints, str(start), reserved_names=recipe.reserved_names)
+            resolve_checkpoints(checkpoints, str(pretrained), reserved_names=recipe.reserved_names)
 
     refused("checkpoint 'ours': .*nowhere: there is no such directory", ours=str(tmp_path / "nowhere"))
     refused("checkpoint 'ours': .*train.jsonl is a file", ours=toy_inputs / "train.jsonl")
@@ -344,14 +332,14 @@ def test_what_is_no_encoder_is_refused_before_any_training(
     refused("checkpoint 'ours': .*contains no weights", ours=tmp_path / "empty")
     shutil.copytree(ours, tmp_path / "wordless", ignore=shutil.ignore_patterns("tokenizer*", "vocab*"))
     refused("checkpoint 'ours': .*tokenizer", ours=tmp_path / "wordless")
-    refused("'ours' has the same files as the model that the race starts from", ours=start)
+    refused("'ours' has the same files as the model that the race starts from", ours=pretrained)
     refused("'b' has the same files as checkpoint 'a'", a=ours, b=ours)
     with pytest.raises(ValueError, match="give a mapping"):
-        resolve_checkpoints([str(ours)], str(start), reserved_names=recipe.reserved_names)  # type: ignore[arg-type]
+        resolve_checkpoints([str(ours)], str(pretrained), reserved_names=recipe.reserved_names)  # type: ignore[arg-type]
 
 
 def test_the_weights_of_a_checkpoint_are_checked_as_those_of_the_model_are(
-    toy_race: Any, asked: Any, start: Path, ours: Path, tmp_path: Path
+    toy_race: Any, asked: Any, pretrained: Path, ours: Path, tmp_path: Path
 ) -> None:
     def changed(name: str, rename: Any = str, **fields: Any) -> Path:
         shutil.copytree(ours, tmp_path / name)
@@ -378,13 +366,10 @@ def test_the_weights_of_a_checkpoint_are_checked_as_those_of_the_model_are(
         assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("dry_run", [True, False])
-def test_learning_curves_with_checkpoints_are_refused(
-    dry_run: bool, toy_race: Any, asked: Any, ours: Path, tmp_path: Path
-) -> None:
+def test_learning_curves_with_checkpoints_are_refused(toy_race: Any, asked: Any, ours: Path, tmp_path: Path) -> None:
     given = {**asked, "contestants": ["TAPT"], "checkpoints": {"ours": ours}, "learning_curve": True}
     with pytest.raises(ValueError, match=r"learning_curve scores what the race adapts, .* Remove one of them"):
-        acclimate.race(toy_race.inputs / "train.jsonl", **given, out=tmp_path / "run", dry_run=dry_run)
+        acclimate.race(toy_race.inputs / "train.jsonl", **given, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
@@ -395,18 +380,13 @@ def test_a_checkpoint_that_reads_too_little_is_refused(toy_race: Any, theirs: Pa
         enter(replace(toy_race.recipe, contestants=()), materials)
 
 
-def test_tokenizers_are_the_same_if_they_cut_alike(start: Path, ours: Path, theirs: Path) -> None:
-    assert same_tokenizer(str(start), str(ours))
-    assert not same_tokenizer(str(start), str(theirs))
-
-
 def test_a_checkpoint_that_wins_is_handed_over_and_shipped(
-    toy_race: Any, asked: Any, start: Path, tmp_path: Path
+    toy_race: Any, asked: Any, pretrained: Path, tmp_path: Path
 ) -> None:
-    worse = with_noise(start, tmp_path / "worse", seed=5)
+    worse = with_noise(pretrained, tmp_path / "worse", seed=5)
     weights = {name: weight * 0 for name, weight in load_file(worse / "model.safetensors").items()}
     save_file(weights, worse / "model.safetensors", metadata={"format": "pt"})  # which reads all texts as the same
-    given = {**asked, "model": worse, "contestants": [], "checkpoints": {"ours": start}, "out": tmp_path / "run"}
+    given = {**asked, "model": worse, "contestants": [], "checkpoints": {"ours": pretrained}, "out": tmp_path / "run"}
     study = acclimate.race(toy_race.inputs / "train.jsonl", **{**given, "recipe": toy_race.recipe})
     assert study.use == "ours"
     [prediction] = study.predict(["the pulse of the heart."])
@@ -414,5 +394,5 @@ def test_a_checkpoint_that_wins_is_handed_over_and_shipped(
     acclimate.ship(study, tmp_path / "shipped", progress=False)
     card = (tmp_path / "shipped" / "README.md").read_text()
     assert 'the contestant "ours" of a race' in card
-    assert f"model, ours: `{identity(start)}`" in card
-    assert str(start) not in card
+    assert f"model, ours: `{identity(pretrained)}`" in card
+    assert str(pretrained) not in card

@@ -67,24 +67,18 @@ def test_a_rate_counts_as_stated_in_a_plan_of_either_form():
     assert again.rate_by_width, "the base's rate"
 
 
-def test_vectors_from_nothing_are_of_unit_spread():
+def test_of_a_race_vectors_are_of_unit_spread_and_neither_tapt_nor_tapter_is_clipped_unless_stated():
     for usual in (RaceRecipe(), for_model()):
         assert (usual.tapter.vectors, tapter.resolved_scale(usual.tapter)) == ("", "unit")
-
-
-def test_a_race_clips_neither_tapt_nor_tapter_and_keeps_what_is_stated():
     for recipe in (RaceRecipe(), for_model()):
         assert recipe.tapt.plan.clip == recipe.tapter.plan.clip == 0
         assert settings.override(recipe, ["tapt.plan.clip=1"]).tapt.plan.clip == 1
         assert recipe.dapt.plan.clip == 1
 
 
-def test_rates_that_are_stated_are_searched():
+def test_rates_that_are_stated_are_searched_and_nothing_that_is_not_listed():
     assert rates("finetune.plan.rate=1e-3", "search.rates=[1e-4,2e-4]") == ["rate 0.0001", "rate 0.0002"]
     assert rates("finetune.epochs=3", "search.epochs=[1,2]") == ["epochs 1", "epochs 2"]
-
-
-def test_nothing_is_searched_unless_it_is_listed():
     assert [len(rates(f"finetune.preset={preset}")) for preset in ("robust", "papers")] == [1, 1]
     assert rates("finetune.plan.rate=2e-5") == ["rate 2e-05"]
     assert rates("finetune.preset=papers", "search.rates=[2e-5,4e-5]") == ["rate 2e-05", "rate 4e-05"]

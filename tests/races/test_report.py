@@ -73,15 +73,12 @@ def lean(report: RaceReport) -> RaceReport:
     return studies.bare(report, leakage=report.leakage)
 
 
-def test_the_page_is_well_formed_and_ids_are_unique(text: str) -> None:
+def test_the_page_is_well_formed_ids_are_unique_and_nothing_is_loaded_from_outside(text: str) -> None:
     page = Page(text)
     assert text.startswith("<!doctype html>")
     assert not page.open
     ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
     assert len(ids) == len(set(ids))
-
-
-def test_the_page_loads_nothing_from_outside(text: str) -> None:
     for tag, attributes in Page(text).elements:
         assert not attributes.keys() & {"src", "srcset", "action"}
         for key in ("href", "xlink:href"):
@@ -381,35 +378,25 @@ def searched(trials: Sequence[Trial]) -> SearchRecord:
     return SearchRecord("", "docstrings", tuple(trials))
 
 
-def test_equal_chances_are_said_to_be_equal() -> None:
+def test_equal_chances_are_said_to_be_equal_and_who_may_weigh_classes() -> None:
     assert search_remark([searched(studies.trials(["untouched", "DAPT"]))], {"TF-IDF": {"settings tried": 4}}) == (
         "4 settings of each contestant were tried, and only dev was used to choose among them."
     )
-
-
-def test_a_baseline_that_may_weigh_classes_is_said_to() -> None:
     given = {"TF-IDF": {"settings tried": 4, "fine-tuning": "the best on dev: C 1, equal classes, words"}}
     said = search_remark([searched(studies.trials(["untouched", "DAPT"]))], given)
     assert said.endswith(" TF-IDF may weigh classes (tfidf.class_weights), encoders never do.")
 
 
-def test_unequal_chances_are_said_to_be_unequal() -> None:
+def test_unequal_chances_are_said_to_be_unequal_and_without_a_search_nothing_is_said() -> None:
     extra = Trial("DAPT", "rate 9e-05", 0, 60, 1, 0.7, False)
     given = {"untouched": {"settings tried": 4}, "TF-IDF": {"settings tried": 2}}
     assert search_remark([searched([*studies.trials(["untouched", "DAPT"]), extra])], given) == (
         "The contestants had unequal numbers of settings tried (untouched 4, TF-IDF 2, DAPT 5): those with more "
         "settings had better chances."
     )
-
-
-def test_without_a_search_nothing_is_said_of_it() -> None:
     assert search_remark([], {}) == ""
     once = [Trial(name, "from model_flops", 0, 60, 3, 0.7, True) for name in ("untouched", "DAPT")]
     assert search_remark([searched(once)], {}) == ""
-
-
-def test_chances_are_counted_on_each_fold() -> None:
-    """On one fold the best rate lay at an end, so all tried one more there."""
     names = ["untouched", "DAPT"]
     more = [Trial(name, "rate 9e-05", 0, 60, 1, 0.7, False) for name in names]
     folds = [searched(studies.trials(names)), searched([*studies.trials(names), *more])]
@@ -420,14 +407,8 @@ def test_chances_are_counted_on_each_fold() -> None:
 @pytest.mark.parametrize(
     ("looks", "begins"),
     [
-        (
-            LooksAtTest(30, 5, 34),
-            "These test labels were opened 34 times by 5 earlier races on this machine. The",
-        ),
-        (
-            LooksAtTest(30, 1, 1),
-            "These test labels were opened once by 1 earlier race on this machine. The",
-        ),
+        (LooksAtTest(30, 5, 34), "These test labels were opened 34 times by 5 earlier races on this machine. The"),
+        (LooksAtTest(30, 1, 1), "These test labels were opened once by 1 earlier race on this machine. The"),
         (LooksAtTest(30, 2), "These test labels were opened by 2 earlier races on this machine. The"),
     ],
 )

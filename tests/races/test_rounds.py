@@ -152,8 +152,7 @@ def test_adapting_is_shortened_at_the_pace_of_the_untouched_models_fine_tuning(
 
     monkeypatch.setattr(rounds, "round_costs", costs)
     monkeypatch.setattr(rounds._Race, "cost", lambda race, job: 3.0 if job.work.trains == "task" else 0.0)
-    [encoder] = (toy_race.run / "jobs").glob("pretrain-*/checkpoint")
-    materials, notes = replace(toy_race.materials, model=str(encoder)), []
+    materials, notes = replace(toy_race.materials, model=str(toy_race.base)), []
     finetune = toy_race.recipe.finetune
     brief = replace(finetune, looks=1, plan=replace(finetune.plan, steps=8))
     recipe = replace(toy_race.recipe, seeds=1, finetune=brief)
@@ -187,6 +186,7 @@ def test_a_budget_of_a_second_is_accepted_and_says_what_it_would_take(toy_race: 
     outcome = race_in(tmp_path / "run", toy_race, budget=parse_budget("1kFLOP"), watch=watch)
     assert "TF-IDF" in {result.row for result in outcome.results}
     assert any("is too small for fine-tuning" in note for note in told)
+    assert not [*(tmp_path / "run" / "jobs").glob("fine-tune*")]
 
 
 def test_raw_text_that_takes_too_long_to_read_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,15 +63,11 @@ def test_the_outcome_says_of_which_study_it_is(tmp_path):
     assert write_again(tmp_path) == text
 
 
-def test_the_family_of_holms_correction_is_stated():
+def test_the_family_of_holms_correction_is_stated_and_what_is_established_told():
     told = plain(page_of(outcome_of_pairs(), matrix).as_text())
     family = "all cells of small model, controls too, each with the target alone (12)"
     assert f"Holm's correction counts together: {family}." in told
     assert "Holm's correction counts together: the groups of pairs (3)." in told
-
-
-def test_what_is_established_is_told_from_what_is_not():
-    told = plain(page_of(outcome_of_pairs(), matrix).as_text())
     assert (
         "2 of 6 pairs score higher than the target alone: Drugs → Genes and Cells → Genes; 2 of 6 pairs score lower "
         "than the target alone: Genes → Cells and Drugs → Cells. The rest may be chance."
@@ -150,15 +146,11 @@ def test_several_tasks_have_means_with_deviations_as_papers_print_them():
         ]
 
 
-def test_what_stands_only_as_a_reference_is_in_csv_and_in_no_table():
+def test_what_stands_only_as_a_reference_is_in_no_table_and_a_run_that_learnt_nothing_is_marked():
     outcome = outcome_of_pairs()
     assert "as many steps as with Genes" in as_csv(outcome)
     [seeds] = [section for section in sections(outcome) if section.title == "Each seed"]
     assert not any("as many" in str(row[0]) for row in seeds.rows)
-
-
-def test_a_run_that_learnt_nothing_is_marked():
-    outcome = outcome_of_pairs()
     first, *others = outcome.results
     runs = (replace(first.scores[0], learnt=False), *first.scores[1:])
     marked = replace(outcome, results=(replace(first, scores=runs), *others))

@@ -53,16 +53,13 @@ def test_sentences_of_words_with_a_tag_each() -> None:
     )
 
 
-def test_bioul_and_io_by_name() -> None:
+def test_bioul_and_io_by_name_within_borders_of_words() -> None:
     given = document(TEXT, "Drug:Aspirin", "Drug:beta-blockers")
     assert tagged([given], "BIOUL").examples[0].label[:9] == (
         *("U-Drug", "O", "O", "O", "O", "O"),
         *("B-Drug", "I-Drug", "L-Drug"),
     )
     assert set(tagged([given], "IO").examples[0].label) == {"I-Drug", "O"}
-
-
-def test_borders_of_mentions_are_borders_of_words() -> None:
     read = tagged([document("anti-IL2receptor therapy and mice", "Gene:IL2", "Animal:mice")], "BIO")
     assert read.examples[0].text == "anti - IL2 receptor therapy and mice"
     assert entities(read.examples[0].label) == {(2, 2, "Gene"), (6, 6, "Animal")}
@@ -98,30 +95,24 @@ def test_discontinuous_mentions_by_name() -> None:
     assert "Disease T2, 'breast cancer', is discontinuous" in drop.dropped[0].reason
 
 
-def test_entities_that_touch_are_one_in_io_and_that_is_told() -> None:
+def test_entities_that_touch_are_one_in_io_and_only_the_types_asked_for_count() -> None:
     given = document("calcium chloride", "Drug:calcium", "Drug:chloride")
     assert tagged([given], "BIO").merged == 0
     read = tagged([given], "IO")
     assert read.examples[0].label == ("I-Drug", "I-Drug")
     assert read.merged == 1
     assert "touch another of the same type" in notes_on_mentions(read, where="x")[0]
-
-
-def test_only_the_types_asked_for_count() -> None:
     read = tagged([document(TEXT, "Dose:5 mg", "Dose+:Aspirin (5 mg)", "Drug:Aspirin")], "BIO", types=("Drug",))
     assert entities(read.examples[0].label) == {(0, 0, "Drug")}
     assert (read.mentions, read.dropped) == (1, ())
 
 
-def test_no_sentence_ends_within_a_mention_and_white_space_around_it_is_none_of_it() -> None:
+def test_no_sentence_ends_within_a_mention_and_rejected_documents_are_counted() -> None:
     read = tagged([document("We saw St. John. Wort. It died.", "Plant:St. John. Wort")], "BIO")
     assert [len(example.text.split()) for example in read.examples] == [8, 3]
     blank = tagged([document("It died. We saw.", "X: We ", "Y: ")], "BIO")
     assert [example.label for example in blank.examples] == [("O", "O", "O"), ("B-X", "O", "O")]
     assert "covers no visible character" in blank.dropped[0].reason
-
-
-def test_rejected_documents_are_counted() -> None:
     read = tagged([Rejected("a.ann:3", "why"), document(TEXT), Rejected("b.ann:1", "too")], "BIO")
     assert (read.documents, len(read.rejected), len(read.examples)) == (3, 2, 2)
     assert [rejected.place for rejected in read.rejected] == ["a.ann:3", "b.ann:1"]

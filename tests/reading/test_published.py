@@ -18,7 +18,6 @@ from acclimate.models.loading import load_tokenizer
 from acclimate.races.contestants import enter
 from acclimate.races.recipe import RaceRecipe
 from acclimate.reading.datasets.catalogue import Dataset, split_form
-from acclimate.reading.datasets.questions import BIOASQ
 from acclimate.reading.formats.delimited import jsonl_examples
 from acclimate.reading.labelled import LabelledFiles
 from acclimate.reading.published import CATALOGUES, published
@@ -86,18 +85,12 @@ def test_a_form_is_named_after_a_comma(data):
         published("topics, missing", data)
 
 
-def test_what_is_no_dataset_is_told_the_nearest(data):
+def test_what_is_no_dataset_is_told_the_nearest_and_a_wrong_folder_the_right_one(data, tmp_path):
     with pytest.raises(ValueError, match="no dataset is named 'Topcis'; the nearest is 'Topics'"):
         published("Topcis", data)
-
-
-def test_a_folder_of_the_wrong_level_is_told_where_the_right_one_is(data, tmp_path):
     for given in (data / "topics", tmp_path):
         with pytest.raises(ValueError, match=f"there is no folder {given}/topics. But {data} has .* --data {data}"):
             published("Topics", given)
-
-
-def test_a_dataset_that_may_be_fetched_names_the_command(data):
     with pytest.raises(ValueError, match=f"Fetch it: acclimate data fetch blurb --to {data}"):
         published("GAD", data)
     with pytest.raises(ValueError, match=r"there is no folder .*/glue/cola. Get it from https://gluebenchmark.com"):
@@ -168,11 +161,3 @@ def test_in_a_race_on_questions_nobody_runs_who_has_no_answers(tmp_path):
     with pytest.raises(ValueError, match="the head of the start model, which TAPT lacks"):
         enter(kept, materials)
     assert enter(replace(kept, contestants=()), materials).models == {"untouched": None}
-
-
-@pytest.mark.skipif(not QA.exists(), reason="the published files are not here")
-def test_bioasq_is_a_task_of_its_own():
-    found = published("bioasq 5b factoid", QA)
-    assert (found.kind, found.metric.name, found.labels) == ("span", "mrr", ())
-    assert {split: len(rows) for split, rows in found.splits.items()} == {"train": 3_962, "dev": 66, "test": 150}
-    assert BIOASQ.forms[1].note in found.notes

@@ -98,15 +98,12 @@ def test_two_that_overlap_are_shown_as_one(encoding, text, mentions):
     assert openings(example) == (3, 3)
 
 
-def test_two_that_overlap_in_part_are_replaced_from_the_first_to_the_last_character():
+def test_two_that_overlap_are_replaced_from_the_first_to_the_last_character_and_two_that_touch_not():
     crossed = document("The TNF alpha blocker works.", ("T1", "CHEMICAL", "alpha blocker"), ("T2", "GENE", "TNF alpha"))
     assert examples(crossed)[0].text == "The @CHEM-GENE$ works."
     [marked] = examples(crossed, encoding="markers")
     assert covered(marked) == ["alpha blocker", "TNF alpha"]
     assert openings(marked) == (4, 4)
-
-
-def test_two_that_touch_do_not_overlap():
     touching = document("The aspirinCOX pair.", ("T1", "CHEMICAL", "aspirin"), ("T2", "GENE", "COX"))
     assert examples(touching)[0].text == "The @CHEMICAL$@GENE$ pair."
 
@@ -136,15 +133,12 @@ def test_of_two_wanted_relations_the_last_counts_and_unwanted_ones_do_not():
     assert examples(twice)[0].label == "CPR:3"
 
 
-def test_a_discontinuous_mention_counts_from_its_first_character_to_its_last():
+def test_a_discontinuous_mention_counts_from_its_first_character_to_its_last_unless_rejected():
     text = "ACE or renin inhibitors raise potassium."
     split = Mention("e0", "DRUG", ((0, 3), (13, 23)))
     other = Mention("e1", "DRUG", ((30, 39),))
     [example] = examples(Annotated("d", text, (split, other), (), "made.xml:1"), pairs=ALIKE)
     assert example.text == "@DRUG$ raise @DRUG$."
-
-
-def test_what_was_rejected_is_handed_on():
     rejected = Rejected("made.tsv:2", "no text")
     assert examples(rejected, DOCUMENT)[0] == rejected
 

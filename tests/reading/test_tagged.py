@@ -107,14 +107,11 @@ def test_documents_are_no_words_and_stay_on_one_side_of_our_split(tmp_path: Path
     assert any("stratified by the rarest tag of each sentence" in note for note in labelled.notes)
 
 
-def test_a_few_documents_are_no_groups(tmp_path: Path) -> None:
+def test_a_few_documents_are_no_groups_and_equal_ones_of_two_files_are_two(tmp_path: Path) -> None:
     (tmp_path / "train.tsv").write_text(many(60, documents=20))
     labelled = read_files(LabelledFiles(tmp_path / "train.tsv", kind="tokens"))
     assert "train: 3 documents (-DOCSTART- lines), too few to keep each in one split." in labelled.notes
     assert {row.group for row in labelled.splits["train"]} == {""}
-
-
-def test_equal_documents_of_two_files_are_two(tmp_path: Path) -> None:
     for split in SPLITS:
         (tmp_path / f"{split}.tsv").write_text(many(9, documents=3, start=300 * SPLITS.index(split)))
     labelled = read_files(LabelledFiles(*(tmp_path / f"{split}.tsv" for split in SPLITS), kind="tokens"))

@@ -45,7 +45,7 @@ def test_confusions_are_those_of_scikit_learn_as_the_mean_over_seeds(field: list
     assert list(found.labels) == [label.label for label in label_scores(scores, scores)]
 
 
-def test_rare_labels_are_pooled_and_every_item_stays(field: list[Score]) -> None:
+def test_rare_labels_are_pooled_and_one_that_is_only_predicted_has_a_row_without_items(field: list[Score]) -> None:
     scores = scores_of(field, "DAPT")
     whole, pooled = np.array(confusion(scores).counts), confusion(scores, most=3)
     assert pooled.labels[3:] == ("3 other labels",)
@@ -54,14 +54,8 @@ def test_rare_labels_are_pooled_and_every_item_stays(field: list[Score]) -> None
     assert counts[:3, :3] == pytest.approx(whole[:3, :3])
     assert counts[3, 3] == pytest.approx(whole[3:, 3:].sum())
     assert counts.sum() == pytest.approx(len(scores[0].gold))
-
-
-def test_a_single_label_is_not_pooled(field: list[Score]) -> None:
     found = confusion(scores_of(field, "DAPT"), most=5)
     assert (found.pooled, len(found.labels)) == (0, 6)
-
-
-def test_a_label_that_is_only_predicted_has_a_row_without_items(field: list[Score]) -> None:
     scores = [replace(score, predicted=("unheard of", *score.predicted[1:])) for score in scores_of(field, "DAPT")]
     found = confusion(scores)
     assert found.labels[-1] == "unheard of"

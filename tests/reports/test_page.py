@@ -30,16 +30,13 @@ def test_lines_are_broken_within_the_width_and_lose_nothing(text):
     assert "".join(lines).replace(" ", "") == text.replace(" ", "")
 
 
-def test_a_table_is_taken_in_to_the_width_and_its_long_cells_are_cut():
+def test_a_table_is_taken_in_to_the_width_and_its_numbers_stand_to_the_right():
     rows = (("name " * 40, "1,204", WIDE), ("short", "-", "text"))
     lines = page("title", [Section("Table", ("a", "count", "text"), rows, ("A sentence. " * 30,))]).splitlines()
     assert max(map(cell_len, lines)) <= WIDTH
     assert any(line.rstrip().endswith("…") for line in lines)
     [short] = [line for line in lines if line.strip().startswith("short")]
     assert short.split() == ["short", "-", "text"]
-
-
-def test_columns_of_numbers_stand_to_the_right():
     lines = page("title", [Section("", ("name", "rows"), (("a", "7"), ("b", "1,204")))]).splitlines()
     assert lines[-2:] == ["  a         7", "  b     1,204"]
 

@@ -9,7 +9,6 @@ from huggingface_hub import ModelCard
 from markdown_it import MarkdownIt
 
 import studies
-from acclimate.core import files
 from acclimate.core.types import Cost, Score
 from acclimate.data.examination import Leak
 from acclimate.races.outcome import rows
@@ -49,11 +48,6 @@ NASTY = [
     "naïve Ωμέγα 标签",
     "می‌خواهم",
 ]
-
-
-def html_of(text: str) -> str:
-    parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
-    return parser.render(text)
 
 
 def told(text: str) -> str:
@@ -185,7 +179,8 @@ def test_the_hub_reads_its_metadata():
 def test_the_page_obeys_nobody_and_names_no_path():
     page = render(made_up())
     body = ModelCard(page).text
-    tokens = MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(body)
+    parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    tokens = parser.parse(body)
     inner = [child for token in tokens for child in token.children or ()]
     assert not {"html_inline", "image", "s_open"} & {child.type for child in inner}
     assert "html_block" not in {token.type for token in tokens}
@@ -193,7 +188,7 @@ def test_the_page_obeys_nobody_and_names_no_path():
         "https://github.com/acclimate-nlp/acclimate"
     ]
     assert "/home/ada" not in page
-    table = html_of(body).partition("Label by label")[2]
+    table = parser.render(body).partition("Label by label")[2]
     for label in NASTY:
         shown = label.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
         assert f"<td>{shown}</td>" in table
@@ -323,11 +318,3 @@ def test_the_origin_is_that_of_the_jobs_that_the_outcome_names(tmp_path):
     }
     assert origins["TLM"][1] == "Its encoder was pretrained in the same run, from random weights."
     assert origins["a directory"][1] == "It was made from a model that the user gave, which has no hub id."
-
-    (tmp_path / "use").mkdir()
-    files.write_json(tmp_path / "use" / "provenance.json", {"origin": "embedded"})
-    [score] = [score for score in scores if (score.contestant, score.seed) == ("TAPT", 0)]
-    base, sentence = origin_of(tmp_path, tmp_path / "use", studies.raced(scores), score)
-    assert base == ""
-    assert sentence.startswith("It was made from the embedded encoder of acclimate, which was cut from sentence-transf")
-    assert "Apache-2.0" in sentence

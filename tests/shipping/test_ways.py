@@ -158,12 +158,10 @@ def test_sentence_transformers_form_gives_the_logits(of_means):
         states, mask = model(**read).last_hidden_state, read["attention_mask"][..., None]
     logits = (states * mask).sum(1) / mask.sum(1) @ layer["linear.weight"].T + layer["linear.bias"]
     predictor = load_predictor(where)
-    for row, one in zip(logits.softmax(-1).tolist(), predictor.predict(_examples(run)), strict=True):
+    for row, one in zip(
+        logits.softmax(-1).tolist(), predictor.predict(open_prepared(run / "data").examples("test")), strict=True
+    ):
         assert dict(zip(predictor.labels, row, strict=True)) == pytest.approx(dict(one.probabilities), abs=CLOSE)
-
-
-def _examples(run):
-    return open_prepared(run / "data").examples("test")
 
 
 def test_a_shipment_on_the_hub_is_read_from_its_folders(of_means, monkeypatch):

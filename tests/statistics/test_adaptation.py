@@ -57,22 +57,16 @@ def test_a_run_for_each_adaptation_gives_the_figures_without_adaptations() -> No
         assert getattr(apart, name) == pytest.approx(getattr(plain, name), rel=1e-9)
 
 
-def test_adaptations_alone_give_the_t_test_of_scipy_over_their_means() -> None:
+def test_adaptations_seeds_or_items_alone_give_the_t_test_of_scipy_over_their_means() -> None:
     generator = np.random.default_rng(1)
     runs = layout([0, 1, 2, 3] * 3, range(12))
     points_N, shares_Nn = generator.normal(size=12), np.zeros((12, 30))
     found = components_of_runs(points_N, shares_Nn, runs)
     means = [points_N[at::4].mean() for at in range(4)]
     assert p_value(points_N.mean(), found) == pytest.approx(stats.ttest_1samp(means, 0).pvalue, abs=1e-9)
-
-
-def test_seeds_alone_in_a_crossed_design_give_the_t_test_of_scipy_over_their_means() -> None:
     seed_F = np.random.default_rng(2).normal(size=4)
     found = components_of_runs(seed_F[list(CROSSED.seed_N)], np.zeros((12, 30)), CROSSED)
     assert p_value(seed_F.mean(), found) == pytest.approx(stats.ttest_1samp(seed_F, 0).pvalue, abs=1e-9)
-
-
-def test_items_alone_give_the_t_test_of_scipy_over_items() -> None:
     item_n = np.random.default_rng(3).normal(0.3, 1, size=30)
     for runs in (ROUND_ROBIN, CROSSED):
         number = len(runs.seed_N)
@@ -205,9 +199,7 @@ def test_scores_carry_their_adaptation() -> None:
 
 
 def test_designs_that_share_some_seeds_are_refused() -> None:
-    with pytest.raises(
-        ValueError, match="runs with adaptation/seed 0/0, 1/0, 2/1: fine-tune every adaptation with the same seeds"
-    ):
+    with pytest.raises(ValueError, match="runs with adaptation/seed 0/0, 1/0, 2/1: fine-tune every adaptation with"):
         layout([0, 1, 2], [0, 0, 1])
     with pytest.raises(ValueError, match=r"3 adaptations have only the seed 5\. Fine"):
         layout([0, 1, 2], [5, 5, 5])

@@ -49,24 +49,18 @@ def test_seeds_limit_what_a_number_of_them_settles() -> None:
     assert between(10, seeds.to_halve, 20)
 
 
-def test_neither_is_named_where_more_seeds_may_settle_it() -> None:
+def test_a_settled_answer_has_nothing_to_settle_and_more_seeds_may_settle_one() -> None:
     assert limits(gain(3.0, seeds=2.0, items=2.0, runs=3))[0].source == "several"
-
-
-def test_a_settled_answer_is_limited_by_the_larger_share_and_has_nothing_to_settle() -> None:
     result, remedies = limits(gain(9.0, seeds=1.0, items=3.0))
     assert result.source == "test rows"
     assert all(remedy.to_settle is None for remedy in remedies.values())
     assert limits(gain(9.0, seeds=3.0, items=1.0))[0].source == "seeds"
 
 
-def test_adaptations_are_the_source_where_each_run_has_its_own() -> None:
+def test_adaptations_are_the_source_where_each_run_has_its_own_and_else_apart_from_seeds() -> None:
     result, remedies = limits(gain(7.0, seeds=9.0, items=0.2, adaptations=5, share=1.0))
     assert list(remedies) == ["test rows", "adaptations"]
     assert result.source == "adaptations"
-
-
-def test_shared_adaptations_and_seeds_are_apart() -> None:
     _, remedies = limits(gain(9.0, seeds=4.0, items=1.0, runs=6, adaptations=3, share=0.75))
     assert {source: remedy.share for source, remedy in remedies.items()} == pytest.approx(
         {"test rows": 0.2, "seeds": 0.2, "adaptations": 0.6}
@@ -75,16 +69,12 @@ def test_shared_adaptations_and_seeds_are_apart() -> None:
     assert between(6, remedies["adaptations"].to_halve, 30)
 
 
-def test_folds_have_test_rows_alone() -> None:
+def test_folds_have_test_rows_alone_and_another_contestant_can_keep_the_answer_open() -> None:
     result, remedies = limits(gain(1.0, seeds=0.0, items=4.0, runs=1))
     assert list(remedies) == ["test rows"]
     assert remedies["test rows"].share == 1.0
     assert result.remedy("seeds") is None
     assert result.remedy("test rows") == remedies["test rows"]
-
-
-def test_another_contestant_can_keep_the_answer_open() -> None:
-    """No gain of the leader matters, but another one's difference is open, whatever the leader's seeds."""
     closed, wide = gain(-1.0, seeds=0.1, items=0.1), gain(-8.0, seeds=16.0, items=0.1)
     assert limits(closed)[1]["seeds"].to_settle is None  # settled
     result, remedies = limits(closed, wide)

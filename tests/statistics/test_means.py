@@ -164,16 +164,13 @@ def test_perfect_and_equal_models_have_ends_and_no_difference() -> None:
     assert mean_difference([perfect] * 2, [perfect] * 2, [0.5, 0.5]).p == 1.0
 
 
-def test_a_mean_that_hangs_on_one_small_dataset_says_so() -> None:
+def test_a_mean_that_hangs_on_one_small_dataset_says_so_and_its_weights_sum_to_one() -> None:
     generator = np.random.default_rng(4)
     large, small = (drawn(generator, generator.normal(0, 0.3, items), 0.0, 0.1) for items in (2_000, 9))
     assert "Fewer than 10 of the 2,009 test items" in mean_interval([large, small], [0.5, 0.5]).caution
     assert mean_interval([large, small], [0.99, 0.01]).caution == ""
     fewer = replace(large, seeds=(0, 1), points_S=large.points_S[:2], shares_Sn=large.shares_Sn[:2])
     assert "2 seeds are too few for reliable p values" in mean_interval([fewer, large], [0.5, 0.5]).caution
-
-
-def test_weights_of_a_mean_sum_to_one() -> None:
     draws = drawn(np.random.default_rng(5), np.zeros(30), 0.0, 0.1)
     with pytest.raises(AssertionError, match=r"sum to 1, not 0\.7"):
         mean_interval([draws, draws], [0.5, 0.2])

@@ -9,7 +9,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,6 @@ from acclimate import cli
 from acclimate.core import files, settings
 from acclimate.data.gather import Inputs
 from acclimate.jobs.job import with_needs
-from acclimate.methods import finetune
 from acclimate.races import work
 from acclimate.races.design import Design
 from acclimate.races.outcome import read_outcome
@@ -71,20 +70,13 @@ PRINTED: Mapping[str, tuple[str, ...]] = {  # of the finished study, on the term
     "dga": ("Scores on test", "Against untouched", "Against MLM"),
     "stilt": (
         "Intermediate tasks: one, two",
-        "one: differences by first task target alone 1 train 2 Numbers more steps",
-        "'more': the target alone for as many steps as the same task twice.",
-        "None of 2 pairs is established to differ from the target alone.",
-        "Control, the same task twice: above the target alone in",
-        "Holm's correction over all 6 compared cells",
+        *("one: differences by first task target alone 1 train 2 Numbers more steps", "None of 2 pairs is established"),
+        *("Control, the same task twice: above the target alone in", "Holm's correction over all 6 compared cells"),
         "train (one): no encoder has learned it",
     ),
     "pubmedbert": (
-        "Vocabulary and masking from scratch: Topics, Numbers",
-        "Scores on test",
-        "Means",
-        "Against goes on from general text",
-        "general loss",
-        "General loss: masked language modelling on general text that no model was trained on, nats per masked word",
+        *("Vocabulary and masking from scratch: Topics, Numbers", "Scores on test", "Means", "general loss"),
+        *("Against goes on from general text", "General loss: masked language modelling on general text that no model"),
     ),
     "blurb": (
         "BLURB: one, two",
@@ -130,12 +122,7 @@ def results(out: Path) -> dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in out.rglob("result.json")}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _all_learn() -> Iterator[None]:
-    """In a few steps nothing learns, and nothing would be compared."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(finetune, "nothing_learnt", lambda *looks, **measures: "")
-        yield
+pytestmark = pytest.mark.usefixtures("all_learn")
 
 
 @pytest.fixture(scope="module", params=STUDIES)

@@ -19,7 +19,6 @@ from acclimate.races.contestants import enter
 from acclimate.races.design import Design
 from acclimate.races.outcome import Outcome, path_of, read_outcome
 from acclimate.races.race import design as race_of
-from acclimate.races.race import run_race
 from acclimate.races.recipe import RaceRecipe
 from acclimate.races.run import run
 from acclimate.races.tables import write
@@ -38,8 +37,6 @@ from acclimate.studies.tlm import (
 )
 from acclimate.tasks.prepared import Prepared
 from acclimate.text.corpus import Corpus
-from acclimate.training.checkpoint import read_log
-from studies import recorded
 
 SMALL = (
     "seeds=2",
@@ -323,19 +320,6 @@ def test_general_text_is_needed_where_tlm_retrieves(toy_inputs, toy_race, tmp_pa
     raced = replace(toy_race.recipe, contestants=("TLM",))
     with pytest.raises(ValueError, match="TLM retrieves from general text"):
         enter(raced, replace(toy_race.materials, general=None, model="somewhere"))
-
-
-def test_tlm_races_from_nothing_with_its_cost(toy_race, tmp_path):
-    small = [each for each in SMALL if each.startswith("tlm.") and "finetune" not in each]
-    stated = [*toys.SETTINGS, 'contestants=["TLM"]', "retrieval.k=5", *small, "tlm.plan.steps=4"]
-    recipe = settings.override(RaceRecipe(), [*stated, "finetune.plan.steps=4", "pretrain.plan.steps=4"])
-    run_race(recipe, toy_race.materials, tmp_path, command="acclimate race")
-    scores = {score.contestant: score for score in recorded(tmp_path).scores}
-    assert scores.keys() == {"untouched", "TLM"}
-    [joint] = (tmp_path / "jobs").glob("tlm-*")
-    assert scores["TLM"].adapting.tokens == sum(line["tokens"] for line in read_log(joint))
-    assert enter(recipe, toy_race.materials).losses.keys() == {"untouched"}  # a loss of another vocabulary says nothing
-    assert "documents" in recorded(tmp_path).race.given["TLM"]["adapting"]
 
 
 def test_a_race_retrieves_as_many_documents_as_tlm_states(toy_race):

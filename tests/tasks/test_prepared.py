@@ -63,12 +63,9 @@ def test_spans_come_back_as_they_were(tmp_path):
     assert {example.spans for example in kept.examples("train")} == {((0, 4), (5, 9))}
 
 
-def test_examples_without_spans_are_written_as_before_there_were_any(tmp_path):
+def test_examples_are_written_as_before_there_were_spans_and_of_test_the_labels_are_sealed(tmp_path):
     line = (prepared(tmp_path).path / "train.jsonl").read_text().splitlines()[0]
     assert line == '{"id": "train-0", "text": "train text 0", "label": "yes", "pair": null, "group": ""}'
-
-
-def test_the_texts_of_test_are_open_and_its_labels_sealed(tmp_path):
     task = prepared(tmp_path)
     assert [(example.text, example.label) for example in task.examples("test")] == [
         (f"test text {row}", "") for row in range(4)

@@ -44,7 +44,7 @@ def learnt(rows: Batch, row: int, text: str) -> str:
     return text[rows.tokens[BEGIN][start + first] : rows.tokens[END][start + last]] if last else ""
 
 
-def test_a_row_is_the_question_and_its_context_and_says_where_its_tokens_stand(tokenizer):
+def test_a_row_is_the_question_which_may_be_cut_and_its_context_and_says_where_its_tokens_stand(tokenizer):
     rows = encoded(tokenizer, asked("a bx, c", (2, 4)))
     assert read(rows, 0) == ["[CLS]", "where", "is", "it", "[SEP]", "a", "b", "##x", ",", "c", "[SEP]"]
     assert rows.tokens["token_type_ids"].tolist() == [0] * 5 + [1] * 6
@@ -53,9 +53,6 @@ def test_a_row_is_the_question_and_its_context_and_says_where_its_tokens_stand(t
     assert rows.tokens[END].tolist() == [none] * 5 + [1, 3, 4, 5, 7, none]
     assert rows.rows["label"].tolist() == [[6, 7]]
     assert (rows.rows[EXAMPLE].tolist(), rows.names) == ([0], ["q"])
-
-
-def test_a_long_question_is_cut_and_the_context_is_not(tokenizer):
     rows = encoded(tokenizer, asked("a b c", (4, 5), question="where " * 40))
     assert read(rows, 0) == ["[CLS]", *["where"] * 8, "[SEP]", "a", "b", "c", "[SEP]"]
 
@@ -80,7 +77,7 @@ def test_every_token_of_every_context_is_in_a_window_and_every_answer_is_learnt_
         assert PASSAGE not in text[inside[0] : end.max()], "a window runs over the end of a context"
 
 
-def test_a_window_that_holds_half_an_answer_learns_that_there_is_none(tokenizer):
+def test_the_first_span_that_a_row_holds_is_learnt_and_of_half_an_answer_that_there_is_none(tokenizer):
     text = " ".join("abcdefg"[number % 7] for number in range(40))
     rows = encoded(tokenizer, asked(text, (40, 47)), max_tokens=32)  # tokens 20 to 23
     held = [read(rows, row)[5:-1] for row in range(len(rows))]
@@ -89,9 +86,6 @@ def test_a_window_that_holds_half_an_answer_learns_that_there_is_none(tokenizer)
     rows = encoded(tokenizer, asked(text, (46, 55)), max_tokens=32)  # tokens 23 to 27, of which the first has three
     assert rows.rows["label"].tolist()[0] == [0, 0]
     assert learnt(rows, 1, text) == text[46:55]
-
-
-def test_the_first_span_that_a_row_holds_is_learnt(tokenizer):
     text = f"a b{PASSAGE}c d"
     rows = encoded(tokenizer, asked(text, (6, 7), (2, 3), (0, 1)))
     assert [learnt(rows, row, text) for row in range(2)] == ["b", "d"]

@@ -123,15 +123,12 @@ def test_schemes_convert_into_each_other(scheme: Scheme, other: Scheme) -> None:
     assert converted(converted(apart, other), scheme) == apart
 
 
-def test_random_tags_convert_without_loss() -> None:
+def test_random_tags_convert_without_loss_and_an_inside_tag_that_follows_nothing_is_a_beginning() -> None:
     draw = random.Random(0)
     for _ in range(500):
         tags = draw.choices(["O", "B-a", "I-a", "B-b", "I-b"], k=draw.randrange(1, 12))
         for scheme in ("BIO", "BIOUL", "IOBES"):
             assert entities(converted(tags, scheme)) == entities(tags)  # type: ignore[arg-type]
-
-
-def test_an_inside_tag_that_follows_nothing_becomes_a_beginning() -> None:
     assert converted(("I-a", "I-a", "I-b", "L-b"), "BIO") == ("B-a", "I-a", "B-b", "I-b")
 
 
@@ -167,15 +164,12 @@ def test_a_joint_tag_is_of_several_and_a_plus_within_a_type_joins_nothing() -> N
     assert scheme_of({"I-a+B-b", "O"}) == "BIO"
 
 
-def test_entities_of_types_that_overlap_are_those_of_each_type_alone() -> None:
+def test_entities_of_types_that_overlap_are_those_of_each_type_which_may_not_come_twice() -> None:
     draw = random.Random(1)
     for _ in range(300):
         words = draw.randrange(1, 9)
         alone = {kind: draw.choices(["O", f"B-{kind}", f"I-{kind}"], k=words) for kind in ("a", "b", "c")}
         together = [join_tags(tag for tag in tags if tag != "O") for tags in zip(*alone.values(), strict=True)]
         assert entities(together) == set().union(*map(entities, alone.values()))
-
-
-def test_a_joint_tag_of_one_type_twice_is_refused() -> None:
     with pytest.raises(ValueError, match=r"'B-a\+I-a' joins two entities of one type"):
         entities(["B-a+I-a"])

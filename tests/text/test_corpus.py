@@ -81,12 +81,9 @@ def test_half_a_surrogate_pair_is_refused_by_name(tmp_path):
         write_corpus([Document("odd", "a\ud800")], tmp_path / "corpus")
 
 
-def test_folder_without_a_corpus_is_refused(tmp_path):
+def test_folder_without_a_corpus_is_refused_and_one_whose_facts_were_removed_is_damaged(tmp_path):
     with pytest.raises(ValueError, match=r"contains no corpus.*write_corpus"):
         list(Corpus(tmp_path).documents())
-
-
-def test_a_corpus_whose_facts_were_removed_is_damaged(tmp_path):
     corpus = write_corpus([Document("one", "a text")], tmp_path / "corpus")
     (corpus.path / "corpus.json").unlink()
     with pytest.raises(DamagedError, match=r"corpus\.json"):

@@ -182,17 +182,8 @@ def test_a_file_that_was_refused_may_be_mended_and_the_same_call_goes_on(tmp_pat
     assert "read again" in told[0].values["note"]
 
 
-def test_text_of_which_nothing_is_left_is_refused_with_counts(raw, tmp_path):
+def test_text_of_which_nothing_is_left_and_a_file_named_twice_are_refused(raw, tmp_path):
     with pytest.raises(ValueError, match=r"no document remains \(.*short: 13"):
         prepare_corpus([raw], tmp_path / "out", CorpusRecipe(least_words=1000))
-
-
-def test_a_file_named_twice_is_refused(raw, tmp_path):
     with pytest.raises(ValueError, match=r"0\.jsonl: is named twice"):
         prepare_corpus([raw, raw / "0.jsonl"], tmp_path / "out", CorpusRecipe())
-
-
-def test_text_of_which_most_cannot_be_used_is_refused(tmp_path):
-    (tmp_path / "a.jsonl").write_text('{"text": "a"}\n{\n[]\n')
-    with pytest.raises(ValueError, match="2 of 3 documents cannot be used"):
-        prepare_corpus([tmp_path / "a.jsonl"], tmp_path / "out", CorpusRecipe())

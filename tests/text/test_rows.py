@@ -114,16 +114,6 @@ def test_every_segment_begins_a_row_once_an_epoch(tokens, tokenizer):
         assert first[0] == segment[0]
 
 
-def test_batch_depends_on_seed_and_step_alone(tokens, tokenizer):
-    def rows(seed, step):
-        batch = sampled_rows(made(tokens, tokenizer), even(9), seed=seed, rate=0.15)(step)
-        return batch.ids.tobytes(), batch.offsets.tobytes(), batch.rows[RANDOM_NEXT].tobytes()
-
-    assert rows(1, 5) == rows(1, 5)
-    assert rows(1, 5) != rows(2, 5)
-    assert rows(1, 5) != rows(1, 6)
-
-
 def test_whole_words_of_both_stretches_are_masked_and_no_special_token(tokens, tokenizer):
     rows = made(tokens, tokenizer)
     batch = sampled_rows(rows, even(40), seed=0, rate=0.3)(0)
@@ -133,15 +123,12 @@ def test_whole_words_of_both_stretches_are_masked_and_no_special_token(tokens, t
     assert not np.isin(batch.tokens["labels"][predicted], list(tokens.special)).any()
 
 
-def test_documents_that_are_left_out_are_no_second_stretch_either(tokens, tokenizer):
+def test_documents_that_are_left_out_or_alone_give_no_second_stretch(tokens, tokenizer):
     kept = np.arange(33) % 2 == 0
     stream = sampled_rows(made(tokens, tokenizer, documents=kept), even(40), seed=0, rate=0.15)
     for step in range(5):
         for name in stream(step).names:
             assert all(kept[int(number)] for number in name.removeprefix("document ").split(" and "))
-
-
-def test_one_document_has_no_other_to_take_text_from(tokens, tokenizer):
     alone = np.arange(33) == 2
     with pytest.raises(ValueError, match="only one has text"):
         made(tokens, tokenizer, documents=alone)
@@ -157,12 +144,9 @@ def test_a_tokenizer_without_two_types_is_refused(tokenizers):
         frame_of(tokenizers["bytes"])
 
 
-def test_rows_that_have_no_room_are_refused(tokens, tokenizer):
+def test_rows_that_have_no_room_are_refused_and_others_have_their_mean_length(tokens, tokenizer):
     with pytest.raises(ValueError, match="max_tokens to at least 5"):
         made(tokens, tokenizer, longest=4)
-
-
-def test_mean_tokens_of_a_row(tokens, tokenizer):
     rows = made(replace(tokens), tokenizer)
     expected = [end - begin + 3 for begin, end in pairwise(rows.segments.boundaries)]
     assert rows.mean_tokens == pytest.approx(np.mean(expected))

@@ -64,7 +64,7 @@ def test_documents_are_cut_into_the_fewest_pieces_at_word_starts(random_tokens, 
             assert len(cuts) - 1 == fewest(starts, room)
 
 
-def test_pieces_are_of_nearly_equal_length(tokens):
+def test_pieces_are_of_nearly_equal_length_where_there_is_room_for_text(tokens):
     alone = replace(
         tokens, ids=np.zeros(1000, int), word_starts=np.ones(1000, bool), documents=np.array([0, 70, 300, 1000])
     )
@@ -73,9 +73,6 @@ def test_pieces_are_of_nearly_equal_length(tokens):
         lengths = np.diff(boundaries[(boundaries >= begin) & (boundaries <= end)])
         assert len(lengths) == count
         assert lengths.max() - lengths.min() <= 1
-
-
-def test_no_room_for_text_is_refused(tokens):
     with pytest.raises(ValueError, match=r"at most 2 tokens have no room.*Set longest to at least 3"):
         segments(tokens, 2)
 
@@ -86,12 +83,9 @@ def words(tmp_path):
     return write_corpus((Document(str(number), text) for number, text in enumerate(texts)), tmp_path / "words")
 
 
-def test_words_are_what_white_space_parts(words):
+def test_words_are_what_white_space_parts_and_some_document_has_to_have_enough(words):
     for least in range(1, 5):
         assert long_documents(words, least).tolist() == [count >= least for count in (2, 4, 3, 1)]
-
-
-def test_a_filter_that_leaves_nothing_is_refused(words):
     with pytest.raises(ValueError, match="longest of 4 documents has 4 words"):
         long_documents(words, 5)
 

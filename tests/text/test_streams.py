@@ -37,13 +37,6 @@ def expected_rows(tokens):
     return [(*tokens.prefix, *tokens.ids[begin:end].tolist(), *tokens.suffix) for begin, end in pairwise(boundaries)]
 
 
-def assert_equal(one, other):
-    np.testing.assert_array_equal(one.ids, other.ids)
-    np.testing.assert_array_equal(one.offsets, other.offsets)
-    np.testing.assert_array_equal(one.tokens["labels"], other.tokens["labels"])
-    assert list(one.names) == list(other.names)
-
-
 def test_every_segment_comes_once_an_epoch(tokens):
     expected = sorted(expected_rows(tokens))
     stream = masked_stream(tokens, batch=7, longest=LONGEST, seed=3)
@@ -54,19 +47,20 @@ def test_every_segment_comes_once_an_epoch(tokens):
     assert len(set(map(tuple, epochs))) > 10  # and in another order
 
 
-def test_batch_of_a_step_depends_on_seed_and_step_alone(tokens):
+def test_batch_of_a_step_depends_on_seed_and_step_alone_and_epochs_mask_anew(tokens):
     def make(seed=1):
         return masked_stream(tokens, batch=8, longest=LONGEST, seed=seed)
 
     forward = [make()(step) for step in range(12)]
     stream = make()
     for step in reversed(range(12)):
-        assert_equal(stream(step), forward[step])
+        one, other = stream(step), forward[step]
+        np.testing.assert_array_equal(one.ids, other.ids)
+        np.testing.assert_array_equal(one.offsets, other.offsets)
+        np.testing.assert_array_equal(one.tokens["labels"], other.tokens["labels"])
+        assert list(one.names) == list(other.names)
     assert not np.array_equal(make(2)(5).ids, forward[5].ids)
     assert originals(forward[0]) != originals(make(2)(0))
-
-
-def test_epochs_mask_anew(tokens):
     one = replace(tokens, ids=tokens.ids[:18], word_starts=np.ones(18, bool), documents=np.array([0, 18]))
     stream = masked_stream(one, batch=1, longest=LONGEST, seed=0)
     assert len({stream(step).tokens["labels"].tobytes() for step in range(8)}) > 4
@@ -125,12 +119,10 @@ def test_shares_of_the_replacement_are_settings(tokens):
     np.testing.assert_array_equal(batch.ids[predicted], batch.tokens["labels"][predicted])
 
 
-def test_evaluation_covers_every_segment_once(tokens):
+def test_evaluation_covers_every_segment_once_with_masks_that_do_not_depend_on_the_batch(tokens):
     batches = evaluation_batches(tokens, batch=6, longest=LONGEST, seed=0)
     assert [row for batch in batches for row in originals(batch)] == expected_rows(tokens)
 
-
-def test_evaluation_masks_do_not_depend_on_the_batch(tokens):
     def labels(batch, seed):
         batches = evaluation_batches(tokens, batch=batch, longest=LONGEST, seed=seed)
         return np.concatenate([piece.tokens["labels"] for piece in batches])
@@ -253,7 +245,7 @@ def test_shares_hold_over_a_run_and_every_row_comes_in_turn(batch, share):
         assert all(window(step)[1] == window(step + 1)[0] for step in range(4, 104))
 
 
-def test_rows_of_two_streams_make_one_batch_and_each_has_masks_of_its_own(rows):
+def test_rows_of_two_streams_make_one_batch_with_masks_of_their_own_or_one_has_none(rows):
     windows = shares(6, 0.5)
     streams = [sampled_rows(rows, window, seed=0, rate=0.3, beside=number) for number, window in enumerate(windows)]
     batch = side_by_side(streams)(2)
@@ -262,9 +254,6 @@ def test_rows_of_two_streams_make_one_batch_and_each_has_masks_of_its_own(rows):
     np.testing.assert_array_equal(batch.take(np.arange(3, 6)).tokens["labels"], alone[1].tokens["labels"])
     assert list(batch.names) == [*alone[0].names, *alone[1].names]
     assert list(alone[0].names) != list(alone[1].names)
-
-
-def test_a_step_may_have_no_row_of_one_of_them(rows):
     windows = shares(3, 0.1)
     streams = [sampled_rows(rows, window, seed=0, rate=0.3, beside=number) for number, window in enumerate(windows)]
     assert len(streams[1](0)) == 0

@@ -159,12 +159,9 @@ def test_candidates(text, found):
     assert [phrase for phrase, _ in keywords(text)] == found
 
 
-def test_a_query_is_the_best_phrases():
+def test_a_query_is_the_best_phrases_by_the_stop_words():
     assert keyword_query(ABSTRACT, 2) == "minimal generating sets linear diophantine equations"
     assert len(keyword_query(ABSTRACT).split()) == sum(len(phrase.split()) for phrase, _ in keywords(ABSTRACT)[:20])
-
-
-def test_other_stop_words_may_be_given():
     assert [phrase for phrase, _ in keywords("Größe der Zellen", stop_words={"der"})] == ["größe", "zellen"]
 
 

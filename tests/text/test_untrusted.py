@@ -16,11 +16,8 @@ def test_control_characters_make_a_text_useless_and_are_spelt_out(code):
     assert reason.isprintable()
 
 
-def test_what_a_wrong_encoding_left_behind_costs_no_row():
+def test_what_a_wrong_encoding_left_behind_line_ends_and_marks_of_direction_cost_no_row():
     assert all(unsound(f"he said \xe2{chr(code)}yes") is None for code in range(0x80, 0xA0))
-
-
-def test_line_ends_and_marks_of_direction_are_no_control_characters():
     assert unsound("one\x85two\ttabs\x0b\x0c\r\n") is None
     assert all(unsound(f"mark {chr(code)} here") is None for code in BIDI)
 

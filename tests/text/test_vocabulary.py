@@ -185,14 +185,11 @@ def test_the_rarest_words_go_and_are_told_while_the_frequent_ones_stay():
     assert counts.dropped == len(words) - sum(counts.counts.values())
 
 
-def test_of_words_met_once_those_that_stay_are_drawn_from_the_whole_text():
+def test_of_words_met_once_those_within_the_bound_are_drawn_from_the_whole_text():
     counts = WordCounts(200)
     for number in range(4_000):
         counts.add([f"word {number}"])
     places = [int(word.split()[1]) for word in counts.counts]
     assert sum(place < 3_500 for place in places) > 50  # the last 500 alone would fill it five times
-
-
-def test_a_bound_that_keeps_nothing_is_refused():
     with pytest.raises(ValueError, match="Set at least 2"):
         WordCounts(1)

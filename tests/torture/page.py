@@ -22,8 +22,8 @@ HEAD = """# Reliability
 What happens to your work when something breaks. `make torture` tries every row below on small inputs, with random moments and files,
 and prints its seed; a run with the same seed (`--seed`) tries the same. `make torture ARGS="--part power"` runs one row, `--tenth` a
 tenth of the tries, `--state FILE` goes on where a run was stopped. With the other tests, and so in CI, 1% of the tries run with a
-fixed seed (`tests/test_torture.py`): of all parts but `kill-*`, with the commands that take a second. What a kill leaves `crash` and
-`power` have as well; of races, workers, ranks and clusters the last table names the tests.
+fixed seed (`tests/test_torture.py`): of all parts but `kill-*` and `looked-at`, with the commands that take a second. What a kill leaves
+`crash` and `power` have as well; for the rest the last table names the tests.
 
 "The same bytes" are those of a run that was left alone: weights, results, predictions, corpora and outcomes. Files that hold seconds
 (clocks, logs of time, pages) are left out of the comparison. A try that ends otherwise than promised counts as failed.
@@ -41,6 +41,7 @@ TAIL = """
 | A node of a Ray cluster or a task of it dies | `tests/jobs/test_workers_ray.py`, `tests/text/bm25/test_shards_ray.py` |
 | Processes of torchrun differ in settings, inputs or versions; one hangs or is lost, the one that keeps the store too; the launcher ends | `tests/training/test_loop_ranks.py`, `tests/core/test_ranks.py` |
 | A race is killed in each of its stages; a training at each of its writes, with a second attempt, a probe, an adaptation | `tests/test_kill.py` |
+| A file of a finished race is harmed, and `study verify`, `report`, `ship` or `predict` follows | `tests/studies/test_regenerate.py`, `tests/shipping/test_ship.py`, `tests/shipping/test_predict.py` |
 | Names of archives that lead out of their folder, bombs | `tests/reading/formats/test_archives.py`, `tests/cli/test_bad_input.py` |
 
 ## What is not promised

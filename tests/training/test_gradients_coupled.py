@@ -143,13 +143,10 @@ def test_only_rows_whose_views_are_not_finite_are_named(monkeypatch):
     assert len(ill) < 4
 
 
-def test_a_step_that_is_cut_is_not_compiled_and_says_what_to_set():
+def test_a_step_that_is_cut_is_not_compiled_and_one_that_fits_is_not_cut():
     plan = replace(PLAN, compile=True)
     with pytest.raises(ValueError, match=r"Apart compares .* Set compile=false, or piece_tokens to at least 16$"):
         gradients.accumulate(Apart(), rows(0), pieces_of_rows(rows(0).lengths, 4), plan, step=0, where=CPU)
-
-
-def test_a_step_that_fits_is_not_cut_though_that_takes_padding():
     objective = Apart()
     plan = replace(PLAN, piece_tokens=16)
     [step] = train(objective, rows, plan, adamw(objective, plan))

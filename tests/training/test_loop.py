@@ -155,15 +155,6 @@ def test_a_step_tells_tokens_padding_and_the_time_it_waited():
     assert [step.rate for step in steps] == [PLAN.rate_at(step) for step in range(3)]
 
 
-def test_time_for_what_the_caller_does_between_steps_is_no_time_waited():
-    objective = Line()
-    waited = []
-    for step in train(objective, lambda step: time.sleep(0.03) or rows(step), PLAN, adamw(objective, PLAN)):
-        waited.append(step.waited)
-        time.sleep(0.1)  # the next batch is made meanwhile
-    assert max(waited[1:]) < 0.02
-
-
 def test_an_error_of_the_stream_reaches_the_caller():
     def broken(step: int) -> Batch:
         raise FileNotFoundError("tokens are gone")

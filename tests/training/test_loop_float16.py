@@ -1,7 +1,8 @@
-"""Loss scaling in float16, on a CPU: what overflows is skipped, counted and saved, and all else is as in float32."""
+"""Loss scaling in float16, on a CPU: what overflows is skipped, counted and saved; and torch.compile, which is slow."""
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+import conformance
 from acclimate.core.types import Batch
 from acclimate.training import checkpoint
 from acclimate.training.loop import NotFiniteError, adamw, train
@@ -128,3 +130,18 @@ def test_a_device_is_asked_for_by_name_and_must_be_there(monkeypatch: pytest.Mon
     monkeypatch.setenv("ACCLIMATE_DEVICE", "cuda")
     with pytest.raises(ValueError, match="finds only mps or cpu here"):
         device()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not any(map(shutil.which, ("g++", "c++", "clang++"))), reason="no C++ compiler")
+@pytest.mark.filterwarnings("default")  # the compiler's
+@pytest.mark.parametrize("name", ["masked language, bert", "task"])
+def test_compiled_gives_the_same_losses(name):
+    losses = []
+    for compiled in (False, True):
+        case = conformance.OBJECTIVES[name]()
+        objective = case.objective(0.0)
+        plan = replace(conformance.PLAN, rate=1e-3, compile=compiled)
+        losses.append([step.loss for step in train(objective, case.stream, plan, adamw(objective, plan))])
+        assert not [name for name, _ in objective.named_parameters() if "_orig_mod" in name]
+    assert losses[1] == pytest.approx(losses[0], abs=1e-4)

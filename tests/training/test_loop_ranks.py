@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 import conformance
 import toys
 from acclimate.races.planning.budget import Budget
-from acclimate.training.checkpoint import resumable
+from acclimate.training.checkpoint import read_log, resumable
 from studies import recorded
 
 TESTS = Path(__file__).parents[1]
@@ -68,7 +68,7 @@ def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return places
 
 
-def test_two_processes_give_the_losses_of_one(both):
+def test_two_processes_give_the_losses_and_the_weights_of_one(both):
     one, two = (json.loads((both[number] / "losses.json").read_text()) for number in (1, 2))
     assert one.keys() == two.keys()
     for name, steps in one.items():
@@ -76,9 +76,6 @@ def test_two_processes_give_the_losses_of_one(both):
             assert found[0] == pytest.approx(expected[0], abs=1e-5), name
             assert found[1] == pytest.approx(expected[1], rel=1e-3), name
             assert found[2:] == expected[2:], name
-
-
-def test_two_processes_give_the_weights_of_one(both):
     paths = sorted(both[1].glob("*.safetensors"))
     assert len(paths) == len(json.loads((both[1] / "losses.json").read_text())) > len(every_objective.MECHANISMS)
     for path in paths:
@@ -142,12 +139,8 @@ def test_a_budgeted_race_of_two_processes_decides_and_trains_as_one(both, toy_ra
     trained = [name for name in sorted(alike) if (run / "jobs" / name / "log.jsonl").exists()]
     assert [name.partition("-")[0] for name in trained] == ["pretrain", "tapt"]
     for name in trained:
-        one, two = (_log(place / "jobs" / name / "log.jsonl") for place in (toy_race.run, run))
+        one, two = (read_log(place / "jobs" / name) for place in (toy_race.run, run))
         assert [line["step"] for line in two] == [line["step"] for line in one]
         for expected, line in zip(one, two, strict=True):
             assert line["loss"] == pytest.approx(expected["loss"], abs=1e-5), f"{name}, step {line['step']}"
             assert (line["tokens"], line["flops"]) == (expected["tokens"], expected["flops"])
-
-
-def _log(path: Path) -> list[dict[str, float]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]

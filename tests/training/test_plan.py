@@ -26,19 +26,13 @@ def test_the_rate_is_never_0_while_a_step_is_to_come_nor_above_the_peak(steps, w
     assert all(0 < plan.rate_at(step) <= 3e-5 for step in range(steps))
 
 
-def test_a_stable_rate_rises_stays_and_falls_as_1_less_the_root_of_what_is_done():
+def test_a_stable_rate_falls_as_1_less_the_root_of_what_is_done_and_a_constant_one_stays():
     plan = Plan(steps=10, rate=1.0, warmup_steps=2, schedule="stable", decay=0.4)
     assert [plan.rate_at(step) for step in range(6)] == [0.5, *5 * [1.0]]
     falling = [plan.rate_at(step) for step in range(6, 10)]
     assert falling == pytest.approx([1.0, 1 - math.sqrt(1 / 4), 1 - math.sqrt(2 / 4), 1 - math.sqrt(3 / 4)])
-
-
-def test_a_constant_rate_stays_to_the_end():
     plan = Plan(steps=5, rate=1.0, warmup_steps=2, schedule="constant")
     assert [plan.rate_at(step) for step in range(5)] == [0.5, *4 * [1.0]]
-
-
-def test_a_warm_up_in_steps_takes_the_place_of_its_share():
     assert Plan(steps=10, warmup=0.4, warmup_steps=2).rate_at(1) == Plan(steps=10, warmup=0.2).rate_at(1)
 
 
@@ -58,16 +52,12 @@ def test_a_warm_up_that_would_change_with_the_steps_is_refused(schedule):
         Plan(schedule=schedule)
 
 
-def test_precision_and_pieces_by_device():
+def test_precision_and_pieces_go_by_device_and_rows_that_are_compared_get_a_larger_piece():
     assert autocast_type("float32", CPU) is None
     assert autocast_type("bfloat16", CPU) is torch.bfloat16
     assert piece_tokens(Plan(), CPU) == 2_048
     assert piece_tokens(Plan(), torch.device("cuda", 0)) == 65_536
     assert piece_tokens(Plan(piece_tokens=7), CPU) == 7
-
-
-def test_rows_that_are_compared_get_a_larger_piece_of_a_cpu_by_the_plan_alone():
-    """Dropout is drawn by piece: neither memory nor the number of processes may decide."""
     cpu, gpu = torch.device("cpu"), torch.device("cuda")
     assert coupled_tokens(Plan(), cpu) == 2 * piece_tokens(Plan(), cpu) == 4096
     for stated, where in ((Plan(piece_tokens=100), cpu), (Plan(), gpu)):

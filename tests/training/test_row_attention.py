@@ -58,13 +58,10 @@ def test_values_and_gradients_are_torchs(kind, within, size, asked):
         torch.testing.assert_close(ours, theirs, atol=2 * within, rtol=within)
 
 
-def test_bfloat16_is_rounded_to_the_nearest_number():
+def test_bfloat16_is_rounded_to_the_nearest_number_and_inputs_may_lie_anyhow():
     given = tensors(32, torch.bfloat16)
     found, exact = attend(*given), by_torch(*given).bfloat16()
     assert float((found == exact)[REAL].float().mean()) > 0.95
-
-
-def test_inputs_may_lie_anyhow():
     given = tensors(8)
     fused = torch.cat(given, -1).transpose(1, 2).contiguous().transpose(1, 2)
     torch.testing.assert_close(attend(*fused.split(8, -1)), attend(*given))

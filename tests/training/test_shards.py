@@ -74,14 +74,11 @@ def test_a_layer_runs_twice_and_keeps_its_input_only():
     assert kept["again"] < kept["kept"]
 
 
-def test_without_gradient_and_behind_the_block_layers_are_as_they_were():
+def test_behind_the_block_layers_are_as_they_were_and_an_objective_without_any_is_refused():
     model = FAMILIES["bert"]()
     before = [dict(vars(layer)) for layer in layers_in(model)]
     with recomputed(model), torch.no_grad():
         assert model(torch.arange(5, 9)[None]).logits.isfinite().all()
     assert [dict(vars(layer)) for layer in layers_in(model)] == before
-
-
-def test_an_objective_without_layers_is_refused():
     with pytest.raises(ValueError, match=r"plan.recompute = true recomputes layers, but Linear has no encoder"):
         recomputed(nn.Linear(2, 2)).__enter__()

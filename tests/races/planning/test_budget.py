@@ -92,7 +92,7 @@ def test_a_decision_is_made_once(tmp_path):
     assert files.read_record(tmp_path / "decisions.json") == {"a": [1], "b": 3}
 
 
-def test_a_race_has_an_hour_unless_a_budget_or_none_is_stated() -> None:
+def test_a_race_has_an_hour_unless_a_budget_or_none_is_stated_or_it_takes_none() -> None:
     recipe = for_model()
     assert budget_or_usual(None, recipe) == (parse_budget("1h"), ("1h, the default; --budget none removes the limit",))
     for stated in ("1h", "20min", "3PFLOP"):
@@ -101,13 +101,7 @@ def test_a_race_has_an_hour_unless_a_budget_or_none_is_stated() -> None:
         assert budget_or_usual(stated, recipe) == (None, ())
     with pytest.raises(ValueError, match=r"budget 'nothing' is not understood.* Write none for no limit"):
         budget_or_usual("nothing", recipe)
-
-
-def test_a_race_that_takes_no_budget_has_no_usual_one_and_says_so() -> None:
     recipe = replace(for_model(), folds=5)
     assert budget_or_usual(None, recipe) == (None, ("no limit, because cross-validation does not support budgets",))
     assert budget_or_usual("20min", recipe) == (parse_budget("20min"), ()), "what the user states is refused elsewhere"
-
-
-def test_probes_alone_have_no_usual_budget() -> None:
     assert budget_or_usual(None, for_model(), probe_only=True) == (None, ())

@@ -89,10 +89,9 @@ def task_of(kind: Kind, place: Path) -> Prepared:
 def test_fine_tuning_is_forecast_with_rows_of_its_kind(
     kind: Kind, stated: list[str], toy_race: Any, tmp_path: Path
 ) -> None:
-    [base] = (toy_race.run / "jobs").glob("pretrain-*")
     plan = ["seeds=2", "contestants=[]"]
     plan += [f"finetune.{setting}" for setting in ("preset=papers", "looks=2", "epochs=4.0", "plan.batch=16")]
-    materials = Materials(task=task_of(kind, tmp_path), model=str(base / "checkpoint"))
+    materials = Materials(task=task_of(kind, tmp_path), model=str(toy_race.base))
     entries = enter(settings.override(RaceRecipe(), [*plan, *stated]), materials)
     tuning, cost = next(both for both in foreseen(entries).values() if both[0].work is work.FINE_TUNE)
     done(tuning, tmp_path)
@@ -134,9 +133,8 @@ def test_the_costs_of_fewer_contestants_are_those_of_a_race_of_fewer(toy_race: A
 def test_one_trial_serves_all_settings_and_the_next_forecast(
     toy_race: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    [base] = (toy_race.run / "jobs").glob("pretrain-*")
     monkeypatch.setenv("ACCLIMATE_CACHE", str(tmp_path / "cache"))
-    materials = Materials(task=task_of("tokens", tmp_path), model=str(base / "checkpoint"))
+    materials = Materials(task=task_of("tokens", tmp_path), model=str(toy_race.base))
     search = SearchRecipe(rates=(1e-3, 1e-4), epochs=(1.0, 2.0), batches=(8, 16))
     entries = enter(replace(RaceRecipe(), seeds=2, contestants=(), search=search), materials)
     heard: list[str] = []

@@ -159,15 +159,12 @@ def test_what_is_cut_off_is_refused(tmp_path: Path, name: str) -> None:
         refused(path, "its end is missing")
 
 
-def test_a_damaged_header_is_not_the_end(tmp_path: Path) -> None:
+def test_a_damaged_header_is_not_the_end_and_what_is_something_else_is_refused(tmp_path: Path) -> None:
     path = tar(tmp_path / "x.tar", [("a", b"1"), ("b", b"2")], "w")
     content = bytearray(path.read_bytes())
     content[1024 + 148] ^= 1  # the checksum of b's header
     path.write_bytes(content)
     refused(path, "its end is missing")
-
-
-def test_what_is_something_else_is_refused(tmp_path: Path) -> None:
     for name in ("x.tar", "x.tar.gz", "x.zip"):
         (tmp_path / name).write_bytes(b"<html>not found</html>" * 100)
         refused(tmp_path / name, None)

@@ -29,42 +29,25 @@ XML = """<?xml version="1.0" encoding="UTF-8"?>
 </document>
 </collection>
 """
-DOCUMENT: dict[str, Any] = {
-    "id": "17",
-    "passages": [
-        {
-            "offset": 0,
-            "infons": {"type": "title"},
-            "text": TITLE,
-            "annotations": [
-                {
-                    "id": "T1",
-                    "infons": {"type": "Chemical"},
-                    "text": "Naloxone",
-                    "locations": [{"offset": 2, "length": 8}],
-                }
-            ],
-        },
-        {
-            "offset": 25,
-            "text": ABSTRACT,
-            "annotations": [
-                {
-                    "id": "T2",
-                    "infons": {"type": "Disease"},
-                    "text": "Breast cancer",
-                    "locations": [{"offset": 44, "length": 6}, {"offset": 25, "length": 6}],
-                },
-                {"id": "T3", "infons": {"type": "Topic"}, "text": "", "locations": []},
-            ],
-            "relations": [{"id": "R1", "infons": {"type": "treats"}, "nodes": [{"refid": "T1"}, {"refid": "T2"}]}],
-        },
-    ],
-    "relations": [
-        {"id": "R2", "infons": {"type": "why"}, "nodes": [{"refid": "R1"}, {"refid": "T2"}]},
-        {"id": "R3", "infons": {"type": "alone"}, "nodes": [{"refid": "T1"}]},
-    ],
-}
+
+
+def annotated(name: str, kind: str, text: str, *places: tuple[int, int]) -> dict[str, Any]:
+    locations = [{"offset": offset, "length": length} for offset, length in places]
+    return {"id": name, "infons": {"type": kind}, "text": text, "locations": locations}
+
+
+def related(name: str, kind: str, *nodes: str) -> dict[str, Any]:
+    return {"id": name, "infons": {"type": kind}, "nodes": [{"refid": node} for node in nodes]}
+
+
+NALOXONE, CANCER = ("T1", "Chemical", "Naloxone", (2, 8)), ("T2", "Disease", "Breast cancer", (44, 6), (25, 6))
+PASSAGES = [
+    {"offset": 0, "infons": {"type": "title"}, "text": TITLE, "annotations": [annotated(*NALOXONE)]},
+    {"offset": 25, "text": ABSTRACT, "annotations": [annotated(*CANCER), annotated("T3", "Topic", "")]},
+]
+PASSAGES[1]["relations"] = [related("R1", "treats", "T1", "T2")]
+RELATIONS = [related("R2", "why", "R1", "T2"), related("R3", "alone", "T1")]
+DOCUMENT: dict[str, Any] = {"id": "17", "passages": PASSAGES, "relations": RELATIONS}
 
 
 def read(folder: Path, content: str | bytes | object, name: str) -> list[Annotated | Rejected]:
@@ -81,11 +64,8 @@ def test_xml_and_json_say_the_same(tmp_path: Path, name: str) -> None:
     assert (document.id, document.text) == ("17", f"{TITLE}\n  {ABSTRACT}")
     assert document.mentions == (Mention("T1", "Chemical", ((2, 10),)), Mention("T2", "Disease", ((25, 31), (44, 50))))
     assert document.relations == (Relation("treats", "T1", "T2"),)
-    assert dict(document.unread) == {
-        "annotation without a location": 1,
-        "relation of 1": 1,
-        "relation of a relation": 1,
-    }
+    unread = "annotation without a location", "relation of 1", "relation of a relation"
+    assert dict(document.unread) == dict.fromkeys(unread, 1)
     assert document.place == {"a.xml": "a.xml:4", "a.json": "a.json, document 1"}[name]
 
 

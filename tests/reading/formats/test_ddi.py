@@ -77,12 +77,6 @@ def test_what_cannot_be_used_is_rejected_with_file_and_line(folder, old, new, li
     assert reason in rejected.reason
 
 
-def test_no_entity_is_unfolded(folder):
-    bomb = XML.replace("<document", '<!DOCTYPE document [<!ENTITY a "aaaa">]>\n<document', 1)
-    with pytest.raises(ValueError, match="declares the entity 'a'"):
-        list(ddi_documents(folder(bomb) / ARCHIVE))
-
-
 def test_a_listed_file_that_is_not_there_is_named(folder):
     with pytest.raises(ValueError, match=r"lacks 'train_dataset/two\.xml'"):
         list(ddi_examples(folder(listed="train_dataset/two.xml\n"), "dev"))

@@ -25,13 +25,10 @@ def written(tmp_path, text, name="train.tsv"):
     return tmp_path / name
 
 
-def test_quotes_of_a_tsv_are_ordinary_characters(tmp_path):
+def test_quotes_of_a_tsv_are_ordinary_characters_and_without_a_header_it_is_read_by_position(tmp_path):
     path = written(tmp_path, 'sentence\tlabel\n"A start\t1\nof it" \t0\n')
     rows = list(delimited_examples(path, "train", text="sentence", label="label", label_of=BINARY))
     assert rows == [Example("train:1", '"A start', "1"), Example("train:2", 'of it"', "0")]
-
-
-def test_a_file_without_a_header_is_read_by_position(tmp_path):
     path = written(tmp_path, "q1\tIs it?\tIt is.\tyes\n")
     columns = ("id", "question", "context", "answer")
     reading = {"columns": columns, "text": "question", "pair": "context", "label": "answer", "id": "id"}
@@ -116,16 +113,12 @@ NF-kappa\tB-protein
 """
 
 
-def test_lines_that_begin_documents_are_no_words_and_name_groups(tmp_path):
+def test_lines_that_begin_documents_name_groups_and_types_are_merged_where_that_is_stated(tmp_path):
     (tmp_path / "dev.tsv").write_text(WRITTEN)
     assert list(iob_examples(tmp_path / "dev.tsv", "dev")) == [
         Example("dev:1", "IL-2 gene of", ("B-DNA", "I-DNA", "O"), None, "dev, document 1"),
         Example("dev:2", "NF-kappa", ("B-protein",), None, "dev, document 2"),
     ]
-
-
-def test_types_are_merged_where_that_is_stated(tmp_path):
-    (tmp_path / "dev.tsv").write_text(WRITTEN)
     assert [row.label for row in iob_examples(tmp_path / "dev.tsv", "dev", merged=True)] == [("B", "I", "O"), ("B",)]
 
 

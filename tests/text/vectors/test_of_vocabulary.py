@@ -92,17 +92,11 @@ def test_case_is_kept_where_the_vectors_have_case():
     assert kept.left_out["stop word"] == 1  # "The" is one in any case
 
 
-def test_vectors_without_ngrams_have_no_shortest_piece():
+def test_vectors_without_ngrams_have_no_shortest_piece_and_what_has_no_vector_or_marks_is_refused():
     found = vocabulary_vectors(tokenizer_of("wordpiece", ["ab"]), Known("ab", shortest=0), size=4, lower=True)
     assert found.regularised_V.tolist() == [False, False, False, True]
-
-
-def test_a_vocabulary_without_any_vector_is_refused():
     with pytest.raises(ValueError, match=r"none of the 1 .* has a vector\. Give vectors of the same language"):
         vocabulary_vectors(tokenizer_of("wordpiece", ["gene", "the"]), Known("valve"), size=5, lower=True)
-
-
-def test_a_tokenizer_that_does_not_know_its_marks_is_refused():
     tokenizer = tokenizer_of("wordpiece", ["gene"])
     tokenizer.backend_tokenizer.decoder = None
     with pytest.raises(ValueError, match="has no decoder"):

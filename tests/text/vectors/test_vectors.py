@@ -444,14 +444,6 @@ def test_going_on_under_other_settings_is_refused(tmp_path):
         train_vectors(texts, tmp_path / "out.bin", SMALL, start=path)
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"dim": 0}, {"rate": 0.0}, {"shortest": 7}, {"buckets": 0}, {"seed": -1}, {"threads": -1}]
-)
-def test_settings_that_make_no_sense_are_refused(wrong):
-    with pytest.raises(ValueError, match=next(iter(wrong))):
-        Skipgram(**wrong)
-
-
 def test_vectors_without_ngrams_have_known_words_only(tmp_path):
     file = open_vectors(train_vectors(texts, tmp_path / "out.bin", replace(SMALL, longest=0)))
     assert file.look_up(["rats", "rat"])[1].tolist() == [True, False]
