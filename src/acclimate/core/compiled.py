@@ -1,8 +1,4 @@
-"""Compile loops over arrays with numba: functions that release Python's global lock.
-
-`mix` is the finaliser of splitmix64 (Steele, Lea and Flood, Fast splittable pseudorandom number generators, OOPSLA
-2014).
-"""
+"""Compile loops over arrays with numba: functions that release Python's global lock."""
 
 from __future__ import annotations
 
@@ -17,14 +13,11 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
-import numpy as np
+
+from acclimate.core import mixing
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 BARE: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # saves a sixth of the time to compile
-# numba turns a signed and an unsigned operand into a float, so each constant that is combined with a hash is unsigned
-_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-STRIDE = np.uint64(0x9E3779B97F4A7C15)  # between the states of splitmix64
-_27, _30, _31 = np.uint64(27), np.uint64(30), np.uint64(31)
 
 
 def compiled(function: Kernel, *, fastmath: bool | set[str] = False, error_model: str = "python") -> Kernel:
@@ -103,9 +96,4 @@ def _pool(threads: int) -> ThreadPoolExecutor:
 os.register_at_fork(after_in_child=_pool.cache_clear)  # a child process has no threads of its parent
 
 
-@part
-def mix(value: Any) -> Any:
-    """Return a 64-bit hash of which each bit depends on all bits of the value."""
-    value = (value ^ (value >> _30)) * _FIRST
-    value = (value ^ (value >> _27)) * _SECOND
-    return value ^ (value >> _31)
+mix = part(mixing.mix)

@@ -36,7 +36,8 @@ from numba.core.cgutils import alloca_once_value, for_range
 from numba.extending import intrinsic
 from torch import Tensor
 
-from acclimate.core.compiled import STRIDE, compiled, mix, part, run_threads
+from acclimate.core.compiled import compiled, mix, part, run_threads
+from acclimate.core.mixing import STRIDE
 
 LEVELS = 2**16  # of the random numbers that decide what is dropped
 LANES = 4  # such numbers in a word of 64 bits

@@ -30,7 +30,7 @@ from zlib import crc32
 
 import numpy as np
 
-from acclimate.core.compiled import STRIDE
+from acclimate.core.mixing import STRIDE
 from acclimate.core.types import Watch, counted, unwatched
 from acclimate.text.bm25.words import analysed_words
 from acclimate.text.corpus import Corpus

@@ -1,7 +1,8 @@
 """Find texts of one list that are equal or nearly equal: their groups (`duplicate_groups`) or repeats (`repeats`).
 
-`_read` joins equal texts first. For near-duplicates, the compiled loop `band_pairs` finds pairs whose sketches agree;
-each pair counts only if its similarity, of the hashes of all its runs of characters, is high enough.
+`_read` joins equal texts first. For near-duplicates, pairs whose sketches agree are found: few by NumPy, many by the
+compiled loop `band_pairs`. A pair counts only if its similarity, of the hashes of all its runs of characters, is high
+enough.
 """
 
 from __future__ import annotations
@@ -9,19 +10,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
-from acclimate.core.compiled import compiled, part
 from acclimate.core.machines import processors
-from acclimate.text.overlap.kernels import BINS, ZERO, agreeing, different_shingles, similarity
 from acclimate.text.overlap.references import check_similarity
-from acclimate.text.overlap.search import bins_of_band, character_sketches, least_of
+from acclimate.text.overlap.sketches import (
+    BINS,
+    are_few,
+    bins_of_band,
+    character_sketches,
+    different_shingles,
+    first_of_group,
+    least_of,
+)
 from acclimate.text.overlap.words import normalised_words
 
 _BATCH = 2000  # texts that a thread takes at a time
 _ROOM = 1 << 12  # pairs that are found before they are verified
+_FEW = 1 << 16  # pairs with a band in common that NumPy compares; a compiled loop compares all others
 _KEPT = 8192  # texts whose shingles are cached, some 8 bytes a character
 
 
@@ -35,11 +42,11 @@ def duplicate_groups(texts: Sequence[str], *, near: float = 0.8) -> list[int]:
     """
     parents, candidates, alike = _compared(texts, near)
     for one, other in candidates:
-        roots = root(parents, one), root(parents, other)
+        roots = first_of_group(parents, one), first_of_group(parents, other)
         if roots[0] != roots[1] and alike(one, other):
             parents[max(roots)] = min(roots)
     numbers: dict[int, int] = {}
-    return [numbers.setdefault(root(parents, place), len(numbers)) for place in range(len(texts))]
+    return [numbers.setdefault(first_of_group(parents, place), len(numbers)) for place in range(len(texts))]
 
 
 def repeats(texts: Sequence[str], *, near: float = 0.8) -> np.ndarray:
@@ -92,9 +99,11 @@ def _read(texts: Sequence[str], near: float, parents: np.ndarray) -> tuple[np.nd
     signatures = np.zeros((len(texts), BINS if near else 0), np.uint8)
     hashes = np.zeros(len(texts), np.uint64)
 
+    few = are_few(texts)
+
     def read(first: int) -> None:
         chunk = slice(first, first + _BATCH)
-        hashes[chunk], bands_here, signatures_here = character_sketches(texts[chunk], near)
+        hashes[chunk], bands_here, signatures_here = character_sketches(texts[chunk], near, few=few)
         if near:
             bands[chunk], signatures[chunk] = bands_here, signatures_here
 
@@ -122,71 +131,49 @@ def _similarity_test(texts: Sequence[str], near: float) -> Callable[[int, int], 
         hashes: np.ndarray = different_shingles(normalised_words(texts[place]))
         return hashes
 
-    return lambda one, other: similarity(pieces(one), pieces(other)) >= near
+    def alike(one: int, other: int) -> bool:
+        from acclimate.text.overlap.kernels import similarity  # loads numba
+
+        return similarity(pieces(one), pieces(other)) >= near
+
+    return alike
 
 
 def _candidates(
     bands: np.ndarray, signatures: np.ndarray, parents: np.ndarray, near: float
 ) -> Iterator[tuple[int, int]]:
     """Yield each pair with a common band and sketches that agree once, unless both are already in one group."""
-    least = least_of(near)
+    least, few = least_of(near), _FEW
     pairs, cursor = np.empty((_ROOM, 2), np.int64), np.empty(2, np.int64)
     for band in range(bands.shape[1]):
         order = np.argsort(bands[:, band], kind="stable")
+        keys = bands[order, band]
+        firsts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])[: len(keys)])
+        sizes = np.diff(firsts, append=len(keys))
+        several = (sizes > 1) & (keys[firsts] > 0)  # key 0: the text has no bands
+        few -= int((sizes * (sizes - 1))[several].sum()) // 2
+        if few >= 0:
+            yield from _few_pairs(order[np.repeat(several, sizes)], bands, band, signatures, least)
+            continue
+        from acclimate.text.overlap.kernels import band_pairs  # loads numba
+
         cursor[:] = 0, 1
         while cursor[0] < len(order):
             count = band_pairs(order, bands, band, parents, signatures, least, cursor, pairs)
             yield from pairs[:count].tolist()
 
 
-@compiled
-def root(parents: Any, place: int) -> int:
-    """Return the first text of the group that `place` belongs to so far, and shorten the path to it (union-find)."""
-    while parents[place] != place:
-        parents[place] = parents[parents[place]]
-        place = parents[place]
-    return place
-
-
-@part
-def shared_before(one: Any, other: Any, band: int) -> bool:
-    """Return True if an earlier band is the same in both, so that the pair was already found."""
-    place = 0
-    while place < band and one[place] != other[place]:
-        place += 1
-    return place < band
-
-
-@compiled
-def band_pairs(
-    order: Any, bands: Any, band: int, parents: Any, signatures: Any, least: int, cursor: Any, pairs: Any
-) -> int:
-    """Fill `pairs` with texts that share this band and no earlier one, from the cursor on; return their number.
-
-    order      texts by rising band hash
-    cursor     (2,) places in `order` of the next pair to compare, which this advances; len(order) at the end
-    """
-    pairs_found, one, other = 0, cursor[0], cursor[1]
-    while one < len(order):
-        first = order[one]
-        key = bands[first, band]
-        in_one_group = other == one + 1
-        while key != ZERO and other < len(order) and bands[order[other], band] == key:
-            second = order[other]
-            other += 1
-            if root(parents, first) == root(parents, second):
-                continue
-            in_one_group = False
-            if shared_before(bands[first], bands[second], band):
-                continue
-            if agreeing(signatures[first], signatures[second]) >= least:
-                pairs[pairs_found, 0], pairs[pairs_found, 1] = first, second
-                pairs_found += 1
-                if pairs_found == len(pairs):
-                    cursor[0], cursor[1] = one, other
-                    return pairs_found
-        # where all later texts with this band are of its group, their pairs need no look: thousands may be alike
-        one = other if in_one_group else one + 1
-        other = one + 1
-    cursor[0] = len(order)
-    return pairs_found
+def _few_pairs(
+    order: np.ndarray, bands: np.ndarray, band: int, signatures: np.ndarray, least: int
+) -> Iterator[tuple[int, int]]:
+    """Yield what `band_pairs` finds, whatever the groups are. order: texts with this band in common, side by side"""
+    for step in range(1, len(order)):
+        one, other = order[:-step], order[step:]
+        together = bands[one, band] == bands[other, band]
+        if not together.any():
+            return
+        one, other = one[together], other[together]
+        new = ~(bands[one, :band] == bands[other, :band]).any(1)  # no earlier band found the pair
+        one, other = one[new], other[new]
+        alike = (signatures[one] == signatures[other]).sum(1) >= least
+        yield from zip(one[alike].tolist(), other[alike].tolist(), strict=True)

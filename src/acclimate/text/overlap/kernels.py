@@ -14,18 +14,27 @@ from typing import Any
 import numpy as np
 
 from acclimate.core.compiled import compiled, mix, part
+from acclimate.text.overlap.sketches import (
+    BINS,
+    FIRST,
+    MANY,
+    NONE,
+    ONE,
+    PER_CHARACTER,
+    PER_WORD,
+    POWERS,
+    SPACE,
+    THIRTY_ONE,
+    TO_BIN,
+    TO_ROUND,
+    VALUE,
+    first_of_group,
+)
 from acclimate.text.overlap.words import GRAM, SHINGLE
 
-BINS = 256  # numbers of a sketch; the 8 upper bits of a hash choose one
-_MANY = 16 * BINS  # if so many shingles leave a bin empty, most of them are repeats
-# numba turns a signed and an unsigned operand into a float, so each constant that is combined with a hash is unsigned
-_FIRST, _31 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(31)
-PER_CHARACTER, PER_WORD = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1342543DE82EF95)
-OUT = np.uint64(pow(0xD1342543DE82EF95, GRAM, 1 << 64))  # removes the word before the window from a rolling hash
-_C1, _C2, _C3, _C4 = (np.uint64(pow(0xA0761D6478BD642F, power, 1 << 64)) for power in range(1, 5))
-_NONE, ZERO, ONE = np.uint64(0xFFFFFFFFFFFFFFFF), np.uint64(0), np.uint64(1)
-_TO_BIN, _TO_ROUND, _VALUE, _BYTE = np.uint64(56), np.uint64(47), np.uint64((1 << 47) - 1), np.uint64(255)
-_SPACE = 32
+OUT = np.uint64(pow(int(PER_WORD), GRAM, 1 << 64))  # removes the word before the window from a rolling hash
+_, _C1, _C2, _C3, _C4 = POWERS
+ZERO, _BYTE = np.uint64(0), np.uint64(255)
 # added to the spelling of a letter that is a word with its marks, and to that of a mark; the spelling of no character
 SINGLE, MARK, SKIPPED = np.uint32(1 << 31), np.uint32(1 << 30), np.uint32((1 << 32) - 1)
 
@@ -82,7 +91,7 @@ def normalise(data: Any, first: int, last: int, fold: Any, symbols: Any) -> int:
             gap, single = count > 0, -1
         elif symbol < MARK:
             if gap:
-                symbols[count] = _SPACE
+                symbols[count] = SPACE
                 count += 1
                 gap = False
             symbols[count] = symbol
@@ -91,7 +100,7 @@ def normalise(data: Any, first: int, last: int, fold: Any, symbols: Any) -> int:
             begins = symbol >= SINGLE
             attached = not begins and single == count
             if not attached and (gap or (begins and count > 0)):
-                symbols[count] = _SPACE
+                symbols[count] = SPACE
                 count += 1
             symbols[count] = symbol & ~(SINGLE | MARK)
             count += 1
@@ -108,7 +117,7 @@ def read_words(symbols: Any, first: int, last: int, words: Any, begins: Any) -> 
     """
     count, value, begin = 0, ZERO, first
     for place in range(first, last + 1):
-        if place == last or symbols[place] == _SPACE:
+        if place == last or symbols[place] == SPACE:
             if place > begin:
                 words[count], begins[count] = mix(value), begin
                 count += 1
@@ -136,25 +145,6 @@ def shingle_hashes(symbols: Any, first: int, last: int, hashes: Any) -> int:
         value = np.uint64(symbols[at]) * _C4 + np.uint64(symbols[at + 1]) * _C3 + np.uint64(symbols[at + 2]) * _C2
         hashes[place] = mix(value + np.uint64(symbols[at + 3]) * _C1 + np.uint64(symbols[at + 4]))
     return count
-
-
-def different_shingles(words: str) -> Any:
-    """Return the hashes of the different runs of SHINGLE characters of a normalised text, ascending, uint64."""
-    hashes: Any = _sorted_shingles(np.frombuffer(words.encode("utf-32-le", "surrogatepass"), np.uint32))
-    return hashes
-
-
-@compiled
-def _sorted_shingles(symbols: Any) -> Any:
-    hashes = np.empty(max(len(symbols) - SHINGLE + 1, 0), np.uint64)
-    count = shingle_hashes(symbols, 0, len(symbols), hashes)
-    hashes.sort()
-    size = 0
-    for place in range(count):
-        if size == 0 or hashes[place] != hashes[size - 1]:
-            hashes[size] = hashes[place]
-            size += 1
-    return hashes[:size].copy()
 
 
 @compiled
@@ -189,21 +179,21 @@ def sketch(values: Any, count: int, signature: Any) -> None:
     reaches it. Round BINS + i hashes all shingles into bin i, so that no bin stays empty.
     """
     for place in range(BINS):
-        signature[place] = _NONE
+        signature[place] = NONE
     empty = BINS
     for turn in range(2 * BINS if count else 0):
-        seed, base = mix(np.uint64(turn) + PER_CHARACTER), np.uint64(turn) << _TO_ROUND
-        if turn < BINS or signature[turn - BINS] == _NONE:
+        seed, base = mix(np.uint64(turn) + PER_CHARACTER), np.uint64(turn) << TO_ROUND
+        if turn < BINS or signature[turn - BINS] == NONE:
             for place in range(count):
-                value = (values[place] ^ seed) * _FIRST
-                value ^= value >> _31
-                where = np.int64(value >> _TO_BIN) if turn < BINS else turn - BINS
-                value = base | (value & _VALUE)  # the round stands in the upper bits: earlier rounds are smaller
-                empty -= signature[where] == _NONE
+                value = (values[place] ^ seed) * FIRST
+                value ^= value >> THIRTY_ONE
+                where = np.int64(value >> TO_BIN) if turn < BINS else turn - BINS
+                value = base | (value & VALUE)  # the round stands in the upper bits: earlier rounds are smaller
+                empty -= signature[where] == NONE
                 signature[where] = min(signature[where], value)  # MinHash
         if not empty:
             return
-        if turn == 0 and count > _MANY:
+        if turn == 0 and count > MANY:
             count, _ = distinct(values, count)
 
 
@@ -271,3 +261,50 @@ def longest_text(begins: Any) -> int:
     for text in range(len(begins) - 1):
         longest = max(longest, begins[text + 1] - begins[text])
     return longest
+
+
+root = part(first_of_group)
+
+
+@part
+def shared_before(one: Any, other: Any, band: int) -> bool:
+    """Return True if an earlier band is the same in both, so that the pair was already found."""
+    place = 0
+    while place < band and one[place] != other[place]:
+        place += 1
+    return place < band
+
+
+@compiled
+def band_pairs(
+    order: Any, bands: Any, band: int, parents: Any, signatures: Any, least: int, cursor: Any, pairs: Any
+) -> int:
+    """Fill `pairs` with texts that share this band and no earlier one, from the cursor on; return their number.
+
+    order      texts by rising band hash
+    cursor     (2,) places in `order` of the next pair to compare, which this advances; len(order) at the end
+    """
+    pairs_found, one, other = 0, cursor[0], cursor[1]
+    while one < len(order):
+        first = order[one]
+        key = bands[first, band]
+        in_one_group = other == one + 1
+        while key != ZERO and other < len(order) and bands[order[other], band] == key:
+            second = order[other]
+            other += 1
+            if root(parents, first) == root(parents, second):
+                continue
+            in_one_group = False
+            if shared_before(bands[first], bands[second], band):
+                continue
+            if agreeing(signatures[first], signatures[second]) >= least:
+                pairs[pairs_found, 0], pairs[pairs_found, 1] = first, second
+                pairs_found += 1
+                if pairs_found == len(pairs):
+                    cursor[0], cursor[1] = one, other
+                    return pairs_found
+        # where all later texts with this band are of its group, their pairs need no look: thousands may be alike
+        one = other if in_one_group else one + 1
+        other = one + 1
+    cursor[0] = len(order)
+    return pairs_found

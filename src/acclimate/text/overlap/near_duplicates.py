@@ -23,8 +23,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from acclimate.text.overlap.kernels import BINS, sketch_texts
-from acclimate.text.overlap.search import bins_of_band, folding_table, least_of, pack_texts
+from acclimate.text.overlap.sketches import BINS, are_few, bins_of_band, least_of, sketch_words
 from acclimate.text.overlap.words import jaccard
 from acclimate.text.scripts import divided_words, plain
 
@@ -60,16 +59,14 @@ def sketches(texts: Sequence[str], near: float) -> Sketches:
     size = len(texts) if near else 0
     hashes, bands = np.zeros(len(texts), np.uint64), np.zeros((size, bands_of(near)), np.uint64)
     signatures = np.zeros((size, BINS), np.uint8)
-    if texts:
-        sketch_texts(
-            *pack_texts(texts),
-            folding_table(divided=True),
-            GRAM,
-            bins_of_band(near) if near else BINS,
-            hashes,
-            bands,
-            signatures,
-        )
+    rows = bins_of_band(near) if near else BINS
+    if are_few(texts):
+        sketch_words([" ".join(divided_words(plain(text))) for text in texts], GRAM, rows, hashes, bands, signatures)
+    elif texts:
+        from acclimate.text.overlap.kernels import sketch_texts  # loads numba
+        from acclimate.text.overlap.search import folding_table, pack_texts
+
+        sketch_texts(*pack_texts(texts), folding_table(divided=True), GRAM, rows, hashes, bands, signatures)
     return Sketches(hashes, np.ascontiguousarray(bands.T), signatures)
 
 

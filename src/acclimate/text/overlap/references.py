@@ -9,8 +9,8 @@ A word is what `scripts.words_in` finds: letters, digits, underscores and marks.
 Japanese, Thai) a word reaches from one punctuation mark to the next. There 13 words are some 13 clauses, so only long
 shared runs are found; exact and near-duplicates are found as in other scripts. A text without words matches no other.
 
-The compiled loops are in overlap/search.py, which is imported only when it is used: importing numba takes a third of a
-second.
+Few texts are searched by NumPy (few.py). From FEW characters on compiled loops do the same (search.py): importing numba
+takes a third of a second, and compiling them takes ten.
 
 Sources: Broder, On the resemblance and containment of documents (1997); Lee et al., Deduplicating training data makes
 language models better (ACL 2022); Brown et al., Language models are few-shot learners (2020, appendix C).
@@ -22,12 +22,17 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from acclimate.core.machines import map_threads, processors
+from acclimate.text.overlap.few import CANDIDATES, FewSearch, Grams, ScanResult
+from acclimate.text.overlap.sketches import FEW, are_few, character_sketches, different_shingles
 from acclimate.text.overlap.words import normalised_words
+
+if TYPE_CHECKING:
+    from acclimate.text.overlap.search import ManySearch
 
 MOST = 100  # different reference texts that are reported for one scanned text
 HALF = 0.5  # of a reference's runs of 13 words
@@ -80,12 +85,8 @@ class References:
     def __init__(self, texts: Iterable[tuple[str, str]], *, near: float = 0.8) -> None:
         """Index the texts, (id, text) pairs. near: least Jaccard similarity of a near-duplicate; 0 looks for none.
 
-        Raises ValueError unless `near` is between 0 and 1. The first use in a process loads the compiled loops, or
-        compiles them if no earlier process did.
+        Raises ValueError unless `near` is between 0 and 1.
         """
-        from acclimate.text.overlap.kernels import different_shingles
-        from acclimate.text.overlap.search import build
-
         check_similarity(near)
         self._least = near
         self._ids: list[str] = []
@@ -97,7 +98,7 @@ class References:
                 owners.setdefault(words, []).append(number)
         self._owners = list(owners.values())
         self._texts = list(owners)
-        self._index, self._grams = build(self._texts, near)
+        self._searches: dict[bool, FewSearch | ManySearch] = {}
         self._shingles = lru_cache(_KEPT)(lambda reference: different_shingles(self._texts[reference]))
 
     def scan(
@@ -120,24 +121,25 @@ class References:
         is not `complete`.
         """
         reported = np.zeros(len(self._texts), bool)
-        for batch, result in map_threads(self._look, _batches(texts), threads or processors()):
-            yield from self._matches(batch, result, reported, most)
+        for batch, search, result in map_threads(_look, self._searched(texts), threads or processors()):
+            yield from self._matches(batch, search, result, reported, most)
 
-    def _look(self, batch: NamedTexts) -> tuple[NamedTexts, ScanResult]:
-        """Return the batch and what the compiled loops find in it. Several threads run this at a time."""
-        from acclimate.text.overlap.search import folding_table, pack_texts, scan_texts
+    def _searched(self, texts: Iterable[tuple[str, str]]) -> Iterator[tuple[NamedTexts, FewSearch | ManySearch]]:
+        """Yield the texts in batches, each with what looks for the references there."""
+        for batch in _batches(texts):
+            few = are_few([text for _, text in batch]) and sum(map(len, self._texts)) <= FEW
+            if few not in self._searches:
+                if few:
+                    self._searches[few] = FewSearch(self._texts, self._least)
+                else:
+                    from acclimate.text.overlap.search import ManySearch  # loads numba
 
-        packed = pack_texts([text for _, text in batch])
-        exact = np.empty(len(batch), np.int64)
-        hit_room, pair_room = 1 << 12, 1 << 10
-        while True:
-            hits, pairs = np.empty((hit_room, 2), np.int64), np.empty((pair_room, 2), np.int64)
-            hit_count, pair_count = scan_texts(*packed, folding_table(), self._index, exact, hits, pairs)
-            if hit_count <= hit_room and pair_count <= pair_room:
-                return batch, ScanResult(exact, hits[:hit_count], pairs[:pair_count])
-            hit_room, pair_room = max(hit_room, hit_count), max(pair_room, pair_count)
+                    self._searches[few] = ManySearch(self._texts, self._least)
+            yield batch, self._searches[few]
 
-    def _matches(self, batch: NamedTexts, result: ScanResult, reported: np.ndarray, most: int) -> Iterator[Matches]:
+    def _matches(
+        self, batch: NamedTexts, search: FewSearch | ManySearch, result: ScanResult, reported: np.ndarray, most: int
+    ) -> Iterator[Matches]:
         numbers = np.arange(len(batch) + 1)
         hit_ends = np.searchsorted(result.hits[:, 0], numbers)
         pair_ends = np.searchsorted(result.pairs[:, 0], numbers)
@@ -150,10 +152,10 @@ class References:
             evidence = {exact: (0, 1.0, -1)} if exact >= 0 else {}
             near = result.pairs[pair_ends[number] : pair_ends[number + 1], 1]
             runs = result.hits[hit_ends[number] : hit_ends[number + 1], 1]
-            by_runs, all_runs = self._shared_runs(text, runs)
+            by_runs, all_runs = self._shared_runs(text, runs, search.grams)
             alike, all_alike = self._near_duplicates(text, near[near != exact], most)
             # a stronger kind replaces a weaker one
-            matches = self._ordered(name, text, by_runs | alike | evidence, reported, most)
+            matches = self._ordered(name, text, by_runs | alike | evidence, search, reported, most)
             matches.complete &= all_runs and all_alike
             yield matches
 
@@ -161,8 +163,7 @@ class References:
         """Return at most `most` near-duplicates of one text, and whether all candidates were compared."""
         if not len(candidates):
             return {}, True
-        from acclimate.text.overlap.kernels import different_shingles, similarity
-        from acclimate.text.overlap.search import CANDIDATES
+        from acclimate.text.overlap.kernels import similarity  # loads numba
 
         pieces, alike = different_shingles(normalised_words(text)), dict[int, Evidence]()
         for compared, reference in enumerate(candidates.tolist()):
@@ -172,27 +173,27 @@ class References:
                 alike[reference] = (1, share, -1)
         return alike, len(candidates) < CANDIDATES - 1  # one of them may have been the text with the same words
 
-    def _shared_runs(self, text: str, grams: np.ndarray) -> tuple[dict[int, Evidence], bool]:
+    def _shared_runs(self, text: str, runs: np.ndarray, grams: Grams) -> tuple[dict[int, Evidence], bool]:
         """Return the indexed texts that share runs with one text, and whether all of them were examined.
 
-        grams: its shared runs, in order of place
+        runs: its shared runs, in order of place
         """
-        if not len(grams):
+        if not len(runs):
             return {}, True
-        different = np.array(list(dict.fromkeys(grams.tolist())))
-        begins, ends = self._grams.begins[different], self._grams.begins[different + 1]
+        different = np.array(list(dict.fromkeys(runs.tolist())))
+        begins, ends = grams.begins[different], grams.begins[different + 1]
         sizes, firsts = ends - begins, np.zeros_like(begins)
         crowded = np.flatnonzero(sizes > HOLDERS)
         # the holders of each crowded run from the same text on, cyclically, so that runs which a text has are counted
         pivot = zlib.crc32(text.encode(errors="replace")) % len(self._texts) if len(crowded) else 0
         for run in crowded:
-            firsts[run] = np.searchsorted(self._grams.texts[begins[run] : ends[run]], pivot)
+            firsts[run] = np.searchsorted(grams.texts[begins[run] : ends[run]], pivot)
         counts = np.minimum(sizes, HOLDERS)
         steps = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         places = (np.repeat(firsts, counts) + steps) % np.repeat(sizes, counts)
-        holders = self._grams.texts[np.repeat(begins, counts) + places]
+        holders = grams.texts[np.repeat(begins, counts) + places]
         texts, places, shared = np.unique(holders, return_index=True, return_counts=True)
-        shares = shared / self._grams.counts[texts]
+        shares = shared / grams.counts[texts]
         first = np.repeat(different, counts)[places]
         evidence = {
             reference: (2, share, gram)
@@ -200,7 +201,15 @@ class References:
         }
         return evidence, not len(crowded)
 
-    def _ordered(self, name: str, text: str, evidence: dict[int, Evidence], reported: np.ndarray, most: int) -> Matches:
+    def _ordered(
+        self,
+        name: str,
+        text: str,
+        evidence: dict[int, Evidence],
+        search: FewSearch | ManySearch,
+        reported: np.ndarray,
+        most: int,
+    ) -> Matches:
         """Return the ordered matches of one text, and mark their reference texts in `reported`."""
         matches = sorted((kind, -similarity, reference) for reference, (kind, similarity, _) in evidence.items())
         first, others = matches[:1], sorted(matches[1:], key=lambda match: bool(reported[match[2]]))
@@ -220,32 +229,22 @@ class References:
                 name,
                 self._ids[other],
                 -negative,
-                self._run(evidence[reference][2]) if KINDS[kind] == "13-gram" else beginning,
+                search.run(evidence[reference][2])[:_EXCERPT] if KINDS[kind] == "13-gram" else beginning,
             )
             for kind, negative, other, reference in order
         )
         ordered.complete = complete
         return ordered
 
-    def _run(self, gram: int) -> str:
-        """Return the beginning of a shared run."""
-        points = self._index.symbols[self._index.gram_begins[gram] : self._index.gram_ends[gram]]
-        return points[:_EXCERPT].tobytes().decode("utf-32-le", "surrogatepass")
 
-
-class ScanResult(NamedTuple):
-    """What `scan_texts` of overlap/search.py finds in a batch; its docstring has the shapes."""
-
-    exact: np.ndarray
-    hits: np.ndarray
-    pairs: np.ndarray
+def _look(searched: tuple[NamedTexts, FewSearch | ManySearch]) -> tuple[NamedTexts, FewSearch | ManySearch, ScanResult]:
+    batch, search = searched
+    return batch, search, search.look([text for _, text in batch])
 
 
 def text_hashes(texts: Sequence[str]) -> np.ndarray:
     """Return (D,) uint64, equal for the same words, for other words with probability 2^-64; 0 for no words."""
-    from acclimate.text.overlap.search import character_sketches
-
-    return character_sketches(texts, 0.0)[0]
+    return character_sketches(texts, 0.0, few=are_few(texts))[0]
 
 
 def check_similarity(near: float) -> None:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from acclimate.core.compiled import compiled, mix, part
+from acclimate.text.overlap.few import CANDIDATES, Grams, ScanResult, grams_of, texts_by_band
 from acclimate.text.overlap.kernels import (
     BINS,
     MARK,
@@ -34,14 +35,12 @@ from acclimate.text.overlap.kernels import (
     same,
     shingle_hashes,
     sketch,
-    sketch_texts,
 )
+from acclimate.text.overlap.sketches import bins_of_band, character_sketches, least_of
 from acclimate.text.overlap.words import GRAM, SHINGLE
 from acclimate.text.scripts import IGNORED, MARKS, SIGNS, UNSPACED, plain, words_in
 
-CANDIDATES = 1000  # pairs of one text, to bound the memory for short texts that resemble many others
 TO_WORD, BIT = np.uint64(6), np.uint64(63)
-_MISSED = 5e-4  # largest probability that a pair of exactly the similarity `near` has no band in common
 _CAPITAL_SIGMA, _DOTTED_I = "\u03a3", "\u0130"
 GramArrays = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
@@ -85,12 +84,26 @@ class ReferenceIndex(NamedTuple):
     least: int
 
 
-class Grams(NamedTuple):
-    """Which of U texts have a run of words: those of run g are texts[begins[g] : begins[g + 1]], each once."""
+class ManySearch:
+    """What `few.FewSearch` is, with compiled loops, which several threads may run at a time."""
 
-    begins: np.ndarray
-    texts: np.ndarray
-    counts: np.ndarray  # (U,) different runs of a text
+    def __init__(self, texts: Sequence[str], near: float) -> None:
+        self._index, self.grams = build(texts, near)
+
+    def look(self, texts: Sequence[str]) -> ScanResult:
+        packed, exact = pack_texts(texts), np.empty(len(texts), np.int64)
+        hit_room, pair_room = 1 << 12, 1 << 10
+        while True:
+            hits, pairs = np.empty((hit_room, 2), np.int64), np.empty((pair_room, 2), np.int64)
+            hit_count, pair_count = scan_texts(*packed, folding_table(), self._index, exact, hits, pairs)
+            if hit_count <= hit_room and pair_count <= pair_room:
+                return ScanResult(exact, hits[:hit_count], pairs[:pair_count])
+            hit_room, pair_room = max(hit_room, hit_count), max(pair_room, pair_count)
+
+    def run(self, gram: int) -> str:
+        """Return the words of a run."""
+        points = self._index.symbols[self._index.gram_begins[gram] : self._index.gram_ends[gram]]
+        return points.tobytes().decode("utf-32-le", "surrogatepass")
 
 
 def build(texts: Sequence[str], near: float) -> tuple[ReferenceIndex, Grams]:
@@ -99,11 +112,11 @@ def build(texts: Sequence[str], near: float) -> tuple[ReferenceIndex, Grams]:
     begins = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
     # a writable copy, like the arrays of a scan: numba would compile the loops again for a read-only array
     symbols = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), np.uint32).copy()
-    hashes, bands, signatures = character_sketches(texts, near)
+    hashes, bands, signatures = character_sketches(texts, near, few=False)
     exact = _table(len(texts))
     fill_table(*exact, hashes)
     gram_arrays, grams = _number(texts, symbols, begins)
-    keys, band_begins, band_texts = _grouped(bands)
+    keys, band_begins, band_texts = texts_by_band(bands)
     banded = _table(len(keys))
     fill_table(*banded, keys)
     rows, least = (bins_of_band(near), least_of(near)) if near else (BINS, 0)
@@ -122,10 +135,7 @@ def _number(texts: Sequence[str], symbols: np.ndarray, begins: np.ndarray) -> tu
     count = placed = 0
     if texts:
         count, placed = number_grams(symbols, begins, keys, numbers, bits, first, last, owners)
-    pairs = np.sort(owners[:placed, 0] * max(len(texts), 1) + owners[:placed, 1])
-    pairs = pairs[np.diff(pairs, prepend=-1) > 0]  # np.unique took five times as long
-    gram, text = np.divmod(pairs, max(len(texts), 1))
-    holders = Grams(np.searchsorted(gram, np.arange(count + 1)), text, np.bincount(text, minlength=len(texts)))
+    holders = grams_of(owners[:placed, 0], owners[:placed, 1], count, len(texts))
     return (bits, keys, numbers, first[:count].copy(), last[:count].copy()), holders
 
 
@@ -167,14 +177,6 @@ def number_grams(
             owners[places, 0], owners[places, 1] = numbers[slot], text
             places += 1
     return grams, places
-
-
-def _grouped(bands: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the different band hashes, where the texts of each begin, and the texts, band by band."""
-    text, band = np.nonzero(bands)
-    order = np.argsort(bands[text, band], kind="stable")
-    keys, begins = np.unique(bands[text, band][order], return_index=True)
-    return keys, np.append(begins, len(order)).astype(np.int64), text[order].astype(np.int64)
 
 
 def _table(entries: int) -> tuple[np.ndarray, np.ndarray]:
@@ -296,32 +298,6 @@ def number_of_band(signature: Any, band: int, index: Any) -> Any:
     """Return the number of a sketch's band, -1 if none of the index's texts has it."""
     slot = find_slot(index.band_keys, band_key(signature, band, index.rows))
     return index.band_numbers[slot] if index.band_keys[slot] != ZERO else np.int64(-1)
-
-
-def character_sketches(texts: Sequence[str], near: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return (D,) text hashes, 0 without words; (D, bands) band hashes, 0 for short texts; (D, BINS) bytes of the bins.
-
-    With near = 0 there are no bands and no bins.
-    """
-    size = len(texts) if near else 0
-    rows = bins_of_band(near) if near else BINS
-    hashes = np.zeros(len(texts), np.uint64)
-    bands, signatures = np.zeros((size, BINS // rows), np.uint64), np.zeros((size, BINS), np.uint8)
-    if texts:
-        sketch_texts(*pack_texts(texts), folding_table(), 0, rows, hashes, bands, signatures)
-    return hashes, bands, signatures
-
-
-def bins_of_band(near: float) -> int:
-    """Return the largest number of bins in a band (for few false candidates) that misses at most _MISSED."""
-    # a pair of similarity s shares none of BINS / r bands of r bins with probability (1 - s^r)^(BINS / r)
-    fitting = [rows for rows in range(1, BINS + 1) if (1 - near**rows) ** (BINS // rows) <= _MISSED]
-    return max(fitting, default=1)
-
-
-def least_of(near: float) -> int:
-    """Return how many bins must agree: four standard deviations below the mean of a near-duplicate, at least 1."""
-    return max(1, int(BINS * near - 4 * (BINS * near * (1 - near)) ** 0.5))
 
 
 def pack_texts(texts: Sequence[str], *, lower: bool = True) -> Packed:

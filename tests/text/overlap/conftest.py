@@ -1,0 +1,13 @@
+"""Every test of this folder runs twice: with what few texts are compared by, and with the compiled loops."""
+
+import pytest
+
+from acclimate.text.overlap import groups, references, sketches
+
+
+@pytest.fixture(autouse=True, params=["few", "many"])
+def amount(request, monkeypatch):
+    characters, pairs = (1 << 40, 1 << 30) if request.param == "few" else (0, 0)
+    monkeypatch.setattr(sketches, "FEW", characters)
+    monkeypatch.setattr(references, "FEW", characters)
+    monkeypatch.setattr(groups, "_FEW", pairs)
