@@ -19,13 +19,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from page import head, table, write
 
-from acclimate.text.bm25.build import open_index
+from acclimate.text.bm25.shards import open_shards
 from acclimate.text.documents import read_documents
 
 WORDS, STRETCH = 60, 20
@@ -66,7 +65,8 @@ def ran(command: list[str], threads: int) -> dict[str, Any]:
         "print(json.dumps([status, time.monotonic() - begun, used.ru_utime + used.ru_stime, used.ru_maxrss / 2**20]))"
     )
     environment = os.environ | {"OMP_NUM_THREADS": str(threads), "NUMBA_NUM_THREADS": str(threads)}
-    done = subprocess.run([sys.executable, "-c", program, *command], env=environment, capture_output=True, text=True)
+    how: dict[str, Any] = {"env": environment, "capture_output": True, "text": True}
+    done = subprocess.run([sys.executable, "-c", program, *command], check=True, **how)
     status, seconds, processor, peak = json.loads(done.stdout)
     if status:
         raise RuntimeError(done.stderr)
@@ -74,8 +74,8 @@ def ran(command: list[str], threads: int) -> dict[str, Any]:
 
 
 def asked(index: Path, queries: list[str], k: int, threads: int) -> float:
-    """Milliseconds of a query, of all queries at once."""
-    opened = open_index(index)
+    """Milliseconds of a query, where all queries are asked at once."""
+    opened = open_shards(index)
     opened.search(queries[:5], k, threads=threads)
     begun = time.monotonic()
     opened.search(queries, k, threads=threads)
@@ -101,22 +101,41 @@ def main() -> None:
         files[name].write_text("".join(json.dumps(row) + "\n" for row in part), "utf-8")
     queries = [row["text"] for row in parts["train"]]
     os.environ["ACCLIMATE_CACHE"] = str(options.scratch / "cache")
-    commands, searches = [], []
+    commands, searches, indexes = [], [], set[Path]()
     for size in options.sizes:
-        corpus = options.scratch / f"{size}.jsonl"
+        corpus, out = options.scratch / f"{size}.jsonl", options.scratch / f"{size}-out"
         if not corpus.exists():
             texts = passages(options.corpus, [row["text"] for row in parts["test"]], size)
             with corpus.open("w", encoding="utf-8") as file:
                 file.writelines(json.dumps({"text": text}) + "\n" for text in texts)
-        out = options.scratch / f"{size}-out"
         command = ["acclimate", "data", "retrieve", str(files["train"]), "--dev", str(files["dev"])]
         command += ["--test", str(files["test"]), "--corpus", str(corpus), "--k", "50", "--out", str(out)]
         command += ["--shards", str(options.shards)] if options.shards > 1 else []
         done = ran([sys.executable, "-m", *command], max(options.threads))
-        facts = json.loads((out / "facts.json").read_text())
-        bytes_of_index = sum(path.stat().st_size for path in options.scratch.glob("cache/**/*") if path.is_file())
-        commands.append((f"{size:,}", f"{corpus.stat().st_size / 2**30:.2f}", f"{bytes_of_index / 2**30:.2f}"))
-        print(size, done, facts["left_out"], bytes_of_index, flush=True)
+        (index,) = {path.parent for path in (options.scratch / "cache").rglob("shards.json")} - indexes
+        indexes.add(index)
+        left_out = json.loads((out / "facts.json").read_text())["left_out"]
+        size_of_index = sum(path.stat().st_size for path in index.rglob("*") if path.is_file()) / 2**30
+        figures = f"{done['seconds']:.0f}", f"{done['processor']:.0f}", f"{done['gib']:.2f}"
+        counts = f"{left_out['leaking']:,}", f"{left_out['copies']:,}"
+        commands.append(
+            (f"{size:,}", f"{corpus.stat().st_size / 2**30:.2f}", f"{size_of_index:.2f}", *figures, *counts)
+        )
+        times = [f"{asked(index, queries, k, threads):.1f}" for threads in options.threads for k in (50, 500)]
+        searches.append((f"{size:,}", *times))
+        print(commands[-1], searches[-1], flush=True)
+    if options.out:
+        threads = ", ".join(map(str, options.threads))
+        columns = ("passages", "GiB of text", "GiB of index", "seconds", "processor seconds", "peak, GiB")
+        names = [f"K = {k}, {number} thread{'s' * (number > 1)}" for number in options.threads for k in (50, 500)]
+        page = [
+            head("Retrieval from a growing corpus", facts=[("threads", threads), ("shards", str(options.shards))]),
+            "## The whole command\n",
+            table((*columns, "with a test text", "copies"), commands),
+            f"\n## Milliseconds of a query, {QUERIES} at once\n",
+            table(("passages", *names), searches),
+        ]
+        write(options.out, page)
 
 
 if __name__ == "__main__":
