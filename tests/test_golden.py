@@ -1,7 +1,5 @@
 """Runs that an earlier commit made (tests/golden): today's code finds nothing to do there, and the same tables."""
 
-from __future__ import annotations
-
 import csv
 import json
 import math
@@ -54,7 +52,7 @@ def alike(found: str, expected: str) -> bool:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_there_is_nothing_to_do(place: Path, name: str):
+def test_there_is_nothing_to_do(place, name):
     said = " ".join(call(*COMMANDS[name], "--dry-run").split())
     assert re.search(r"\b0 jobs are left, [1-9]\d* are done", said), said
     before = results(place / name)
@@ -64,13 +62,13 @@ def test_there_is_nothing_to_do(place: Path, name: str):
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_its_state_is_known_and_its_results_are_those_of_the_lock(place: Path, name: str):
+def test_its_state_is_known_and_its_results_are_those_of_the_lock(place, name):
     assert f"{len(results(place / name))} done" in call("study", "status", name)
     assert f"All results agree with {name}/study.lock.json." in call("study", "verify", name)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_the_same_tables_are_written_again(place: Path, name: str):
+def test_the_same_tables_are_written_again(place, name):
     text, sheet = ((GOLDEN / "run" / name / table).read_text(encoding="utf-8") for table in TABLES[name])
     for table in TABLES[name]:
         (place / name / table).unlink()

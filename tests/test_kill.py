@@ -1,7 +1,5 @@
 """Killed at any moment and started again, a race ends with the bytes of one that was left alone."""
 
-from __future__ import annotations
-
 import json
 import os
 import random
@@ -36,9 +34,7 @@ CLOCKS = {"clock.json", "wall.json"}  # hold seconds
 OFTEN = {"ACCLIMATE_SAVE_SECONDS": "0.05"}  # a race of seconds saves no state otherwise
 
 
-def test_a_race_killed_in_each_of_its_stages_ends_with_the_same_bytes(
-    toy_race: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-):
+def test_a_race_killed_in_each_of_its_stages_ends_with_the_same_bytes(toy_race, tmp_path, capfd):
     """In children of this process, which has everything imported once `toy_race` is there."""
     write_inputs(tmp_path / "in")
     run, moments = tmp_path / RUN, random.Random(3)
@@ -124,7 +120,7 @@ def _probing(small: dict[str, Any]) -> Job:
     ],
 )
 def test_a_job_killed_at_any_of_its_writes_ends_with_the_same_bytes(
-    *, make: Any, least: int, every: int, small: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    *, make, least, every, small, tmp_path, monkeypatch
 ):
     monkeypatch.setenv("ACCLIMATE_SAVE_SECONDS", "0")
     monkeypatch.setattr(os, "fsync", lambda handle: None)  # the machine does not go down
@@ -140,7 +136,7 @@ def test_a_job_killed_at_any_of_its_writes_ends_with_the_same_bytes(
         assert _job_files(job.directory(run)) == expected, f"killed before write {number} of {copies.number}"
 
 
-def test_what_a_kill_after_the_end_left_behind_is_removed(small: dict[str, Any], tmp_path: Path):
+def test_what_a_kill_after_the_end_left_behind_is_removed(small, tmp_path):
     job = _fine_tuning(small)
     done(job, tmp_path / RUN)
     out = job.directory(tmp_path / RUN)

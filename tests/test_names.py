@@ -1,7 +1,5 @@
 """Names are nouns, functions are named for what they do, nothing outside methods/ names a method; public names."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator
@@ -90,7 +88,7 @@ def named_in(tree: ast.AST, names: set[str]) -> list[str]:
     return [node.value for node in strings if node not in docstrings and word.search(ADVICE.sub("", node.value))]
 
 
-def test_no_other_room_names_a_method() -> None:
+def test_no_other_room_names_a_method():
     found = []
     for file in files():
         tree = ast.parse((SOURCE / file).read_text(encoding="utf-8"))
@@ -107,7 +105,7 @@ def test_no_other_room_names_a_method() -> None:
     assert not found
 
 
-def test_no_shared_code_asks_which_method_or_work_it_is_or_reads_a_label() -> None:
+def test_no_shared_code_asks_which_method_or_work_it_is_or_reads_a_label():
     rooms = ("races/", "jobs/", "cli/", "reports/", "data/", "shipping/", "analyses/")
     shared = [*(file for file in files() if file.startswith(rooms)), "studies/__init__.py"]
     assert len(shared) > 60

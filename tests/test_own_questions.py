@@ -1,7 +1,5 @@
 """A user's questions on the command line: raced, examined, and refused where a verb has no use for them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

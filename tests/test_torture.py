@@ -2,8 +2,6 @@
 fixed seed and the victims that take a second: at least one try of each victim, where a part goes through them.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

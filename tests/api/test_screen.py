@@ -1,7 +1,5 @@
 """What a person sees while something runs: bars on a terminal, lines elsewhere."""
 
-from __future__ import annotations
-
 import io
 import signal
 import subprocess

@@ -3,8 +3,6 @@
 What is misspelt is refused in tests/test_start.py; the files themselves are tests/cli/test_bad_input.py's matter.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -5,8 +5,6 @@ way out; a row "rejected" with the same in its reason, while the others are kept
 only looks bad. Nothing that is fed in runs: no payload leaves its file `ran` behind.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import io
@@ -554,19 +552,19 @@ def rejected_in(outcome: object) -> list[str]:
     return [f"{rejected.place}: {rejected.reason}" for rejected in outcome.counts.rejected]
 
 
-def test_there_are_enough_cases_each_with_a_name_of_its_own() -> None:
+def test_there_are_enough_cases_each_with_a_name_of_its_own():
     assert len(CASES) >= 100
     assert len({case.id for case in CASES}) == len(CASES)
 
 
-def test_a_payload_that_is_unpickled_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_payload_that_is_unpickled_is_seen(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     pickle.loads(pickle.dumps(Payload()))
     assert (tmp_path / "ran").exists()
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.id for case in CASES])
-def test_bad_input_is_told(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_input_is_told(case, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     place(tmp_path, case.files)
     if case.ends == "error":

@@ -48,7 +48,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("doctor \udcff.csv", "the name is not UTF-8, so it cannot be recorded"),
     ],
 )
-def test_one_line_says_what_is_wrong(here: Path, typed: str, message: str) -> None:
+def test_one_line_says_what_is_wrong(here, typed, message):
     (here / "t.txt").write_text("a text\n")
     done = CliRunner().invoke(cli.app, typed.split(" "))
     lines = done.output.strip().splitlines()
@@ -57,7 +57,7 @@ def test_one_line_says_what_is_wrong(here: Path, typed: str, message: str) -> No
     assert message in lines[0]
 
 
-def test_several_corpora_are_read_together_without_hidden_folders(here: Path) -> None:
+def test_several_corpora_are_read_together_without_hidden_folders(here):
     for folder, text in (("a", "one"), ("b", "two"), ("a/.git", "hidden")):
         (here / folder).mkdir()
         (here / folder / "x.txt").write_text(f"the {text} document\n")
@@ -66,7 +66,7 @@ def test_several_corpora_are_read_together_without_hidden_folders(here: Path) ->
         assert texts == ["the one document", "the two document"]
 
 
-def test_closed_streams_are_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closed_streams_are_no_traceback(monkeypatch):
     monkeypatch.setattr(streams, "_closed", set())
     monkeypatch.setattr(sys, "stdin", None)
     streams.open_closed()

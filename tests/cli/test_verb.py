@@ -1,7 +1,5 @@
 """The command line: verbs, `key=value`, one line where something is wrong."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

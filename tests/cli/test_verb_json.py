@@ -1,7 +1,5 @@
 """`--json` prints one JSON document on standard output, and nothing else there; its keys are those of docs/json.md."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

@@ -1,7 +1,5 @@
 """numba's cache holds pickles, so it is read only where others cannot write it."""
 
-from __future__ import annotations
-
 import numba
 import pytest
 

@@ -1,10 +1,7 @@
 """How messages write options."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -35,7 +32,7 @@ def test_an_option_is_written_as_the_door_has_it():
     assert option("rows") == "--rows"
 
 
-def test_messages_of_several_modules_are_worded_for_the_door(tmp_path: Path) -> None:
+def test_messages_of_several_modules_are_worded_for_the_door(tmp_path):
     def messages() -> list[str]:
         refusals: list[Callable[[], object]] = [
             Where(workers=2, cluster="auto").check,

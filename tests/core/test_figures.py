@@ -15,7 +15,7 @@ from acclimate.core import figures
         (99.96e6, "", "100 M"),
     ],
 )
-def test_amounts_have_three_digits(value: float, unit: str, text: str) -> None:
+def test_amounts_have_three_digits(value, unit, text):
     assert figures.si(value, unit) == text
 
 
@@ -31,7 +31,7 @@ def test_amounts_have_three_digits(value: float, unit: str, text: str) -> None:
         (7500, "2 h 05 min"),
     ],
 )
-def test_times_read_naturally(seconds: float, text: str) -> None:
+def test_times_read_naturally(seconds, text):
     assert figures.duration(seconds) == text
 
 
@@ -48,18 +48,18 @@ def test_times_read_naturally(seconds: float, text: str) -> None:
         (1_000_000, "12 days"),
     ],
 )
-def test_forecasts_have_two_digits_in_the_unit_that_suits(seconds: float, text: str) -> None:
+def test_forecasts_have_two_digits_in_the_unit_that_suits(seconds, text):
     assert figures.rough_duration(seconds) == text
 
 
 @pytest.mark.parametrize(
     ("p", "text"), [(None, "-"), (0.0002, "< .001"), (0.0341, ".034"), (0.25, ".25"), (0.995, "> .99"), (1.0, "> .99")]
 )
-def test_p_values_are_never_bare_zero_or_one(p: float | None, text: str) -> None:
+def test_p_values_are_never_bare_zero_or_one(p, text):
     assert figures.p_text(p) == text
 
 
-def test_points_never_show_minus_zero() -> None:
+def test_points_never_show_minus_zero():
     assert figures.points(-0.0001, sign="+") == "+0.0"
     assert figures.points(0.8125) == "81.2"
 
@@ -68,7 +68,7 @@ def test_points_never_show_minus_zero() -> None:
     ("share", "text"),
     [(0, "0%"), (0.0001, "< 0.1%"), (0.003, "0.3%"), (0.04, "4%"), (0.0999, "10%"), (0.126, "13%"), (1, "100%")],
 )
-def test_shares_are_written_in_percent(share: float, text: str) -> None:
+def test_shares_are_written_in_percent(share, text):
     assert figures.percent(share) == text
 
 
@@ -84,10 +84,10 @@ def test_shares_are_written_in_percent(share: float, text: str) -> None:
         ("micro_f1 without no_relation, other_f1", "micro-F1 without no_relation, other_f1"),
     ],
 )
-def test_metrics_have_names_for_people(name: str, text: str) -> None:
+def test_metrics_have_names_for_people(name, text):
     assert figures.metric_text(name) == text
 
 
-def test_lists_end_in_and() -> None:
+def test_lists_end_in_and():
     assert figures.listed(["a"]) == "a"
     assert figures.listed(["a", "b", "c"]) == "a, b and c"

@@ -1,7 +1,5 @@
 """Files and directories that are whole or absent."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import resource

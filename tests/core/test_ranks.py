@@ -1,7 +1,5 @@
 """Alone, all about several processes is trivial; several are tested in tests/training/test_loop_ranks.py, too."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal

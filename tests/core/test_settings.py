@@ -1,7 +1,5 @@
 """Dataclasses define, TOML and key=value state."""
 
-from __future__ import annotations
-
 import importlib
 import math
 import tomllib

@@ -1,7 +1,5 @@
 """Tables, lists of rows and saved datasets as labelled files, without the libraries that they come from."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -64,7 +64,6 @@ def test_healthy_files_have_no_findings(healthy):
     assert examined.leaked == {"test": frozenset(), "train": frozenset(), "dev": frozenset()}
     assert examined.splits == {"train": 100, "dev": 20, "test": 900}
     assert examined.label_counts["test"] == {"acid": 450, "base": 450}
-    assert examined.lengths is not None
     assert (examined.lengths.unit, examined.lengths.median) == ("words", 40)
     assert "No problems were found in these files." in examined.as_text()
 
@@ -132,7 +131,6 @@ def test_findings_come_errors_first(tmp_path, model):
 def test_a_model_brings_lengths_in_tokens_and_pieces_of_task_and_corpora(tmp_path, healthy, model):
     (tmp_path / "general.txt").write_text("".join(f"{' '.join(WORDS[:60])}\n" for _ in range(3)))
     examined = examine(healthy, {"general": RawText(tmp_path / "general.txt")}, model=open_model(str(model)))
-    assert examined.lengths is not None
     assert (examined.lengths.unit, examined.lengths.reads) == ("tokens", 64)
     task, general = examined.pieces
     assert (task.of, general.of, general.per_word) == ("task", "general", 1.0)
@@ -145,7 +143,6 @@ def test_a_model_that_cannot_be_used_is_an_error_and_lengths_are_words(tmp_path,
     examined = examine(healthy, model=open_model(str(tmp_path / "no such model here")))
     [error] = examined.errors
     assert "The model cannot be used" in error.what
-    assert examined.lengths is not None
     assert examined.lengths.unit == "words"
 
 
@@ -289,7 +286,7 @@ def test_the_known_leaks_of_acl_arc_are_found_to_the_item():
     assert examined.copies[0].conflicting == 20
 
 
-def test_of_tagged_words_types_of_entities_are_counted_and_nothing_is_cut() -> None:
+def test_of_tagged_words_types_of_entities_are_counted_and_nothing_is_cut():
     def sentences(split: str, size: int, every: int) -> list[Example]:
         return [
             replace(row, label=("B-acid", "I-acid", *["O"] * 37, "B-base" if number % every == 0 else "O"))

@@ -43,7 +43,7 @@ def of_one_file(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Materia
     return train, folded(place, LabelledFiles(train, group="by"), domain=place / "domain.txt")
 
 
-def test_every_row_is_tested_once_a_repeat_by_models_that_did_not_see_it(of_one_file: tuple[Path, Materials]) -> None:
+def test_every_row_is_tested_once_a_repeat_by_models_that_did_not_see_it(of_one_file):
     train, materials = of_one_file
     texts = {json.loads(line)["text"] for line in train.read_text().splitlines()}
     assert [str(each.fold) for each in materials.folds[:4:3]] == ["repeat 1, fold 1", "repeat 2, fold 1"]
@@ -67,7 +67,7 @@ def test_every_row_is_tested_once_a_repeat_by_models_that_did_not_see_it(of_one_
     )
 
 
-def test_no_labelled_text_is_left_in_the_domain(of_one_file: tuple[Path, Materials]) -> None:
+def test_no_labelled_text_is_left_in_the_domain(of_one_file):
     train, materials = of_one_file
     texts = {json.loads(line)["text"] for line in train.read_text().splitlines()}
     left = {
@@ -78,7 +78,7 @@ def test_no_labelled_text_is_left_in_the_domain(of_one_file: tuple[Path, Materia
     assert materials.folds[0].domain == materials.domain
 
 
-def test_a_given_test_set_stays_out_of_the_folds_and_sealed(tmp_path: Path) -> None:
+def test_a_given_test_set_stays_out_of_the_folds_and_sealed(tmp_path):
     files = {split: written(tmp_path, f"{split}.jsonl", ["a", "b"] * 6) for split in SPLITS}
     materials = folded(tmp_path, LabelledFiles(**files))
     sealed = {row.text for row in materials.task.examples("test")}
@@ -88,7 +88,7 @@ def test_a_given_test_set_stays_out_of_the_folds_and_sealed(tmp_path: Path) -> N
     assert materials.task.looks() == []
 
 
-def test_a_class_with_fewer_rows_than_folds_is_noted_and_one_with_in_one_group_refused(tmp_path: Path) -> None:
+def test_a_class_with_fewer_rows_than_folds_is_noted_and_one_with_in_one_group_refused(tmp_path):
     train = written(tmp_path, "train.jsonl", ["a", "b"] * 12 + ["rare", "rare"])
     assert ": fewer rows than folds, so some folds do" in folded(tmp_path, LabelledFiles(train)).notes[-1]
     groups = [f"author {at}" for at in range(24)] + ["the same"] * 2
@@ -98,7 +98,7 @@ def test_a_class_with_fewer_rows_than_folds_is_noted_and_one_with_in_one_group_r
         folded(tmp_path / "alone", LabelledFiles(alone, group="by"))
 
 
-def test_the_doctor_advises_folds_where_rows_are_few_and_counts_all_rows_with_them(tmp_path: Path) -> None:
+def test_the_doctor_advises_folds_where_rows_are_few_and_counts_all_rows_with_them(tmp_path):
     read = read_files(LabelledFiles(written(tmp_path, "train.jsonl", ["a", "b"] * 60)))
     found, planned = examine(read, seeds=5), examine(read, seeds=5, folds=5)
     advice = "score all 120 labelled rows by cross-validation (race --folds 5, without --budget)"
@@ -108,7 +108,7 @@ def test_the_doctor_advises_folds_where_rows_are_few_and_counts_all_rows_with_th
     assert planned.detectable < found.detectable
 
 
-def test_questions_of_one_article_are_in_one_fold(tmp_path: Path) -> None:
+def test_questions_of_one_article_are_in_one_fold(tmp_path):
     titles = ["heart", "lung", "liver", "spleen"]
     train = squad_files.write(tmp_path / "asked.json", [squad_files.article(title, 4) for title in titles])
     materials = folded(tmp_path, LabelledFiles(train))

@@ -1,7 +1,5 @@
 """Datasets of the hub, read from a server on this machine that answers as the hub does."""
 
-from __future__ import annotations
-
 import json
 import re
 import threading

@@ -340,7 +340,7 @@ def bought(number: int, split: str) -> Example:
     return Example(f"{split} {number}", f"{name} bought {number} pens in the shop, and none of them wrote.", "acid")
 
 
-def test_each_kind_of_partner_is_counted_once_and_names_its_option() -> None:
+def test_each_kind_of_partner_is_counted_once_and_names_its_option():
     train = [
         *examples("train", 60),
         bought(1, "train"),
@@ -374,7 +374,7 @@ def test_each_kind_of_partner_is_counted_once_and_names_its_option() -> None:
     assert "Give one file with --group text" in findings_on_partners(partners, ())[1].way_out
 
 
-def test_directional_pairs_in_the_other_order_are_neither_leaks_nor_copies() -> None:
+def test_directional_pairs_in_the_other_order_are_neither_leaks_nor_copies():
     pairs = [(text(f"a {number}", 9), text(f"b {number}", 9)) for number in range(40)]
     rows = [Example(f"row {number}", one, "ab"[number % 2], pair=two) for number, (one, two) in enumerate(pairs)]
     turned = [Example(f"turned {number}", two, "ba"[number % 2], pair=one) for number, (one, two) in enumerate(pairs)]
@@ -393,7 +393,7 @@ def test_directional_pairs_in_the_other_order_are_neither_leaks_nor_copies() -> 
         ("сколько стоит билет до Москвы на 5 мая", "сколько стоит билет до Омска на 17 мая"),
     ],
 )
-def test_rows_of_one_template_are_found_in_several_languages(one: str, other: str) -> None:
+def test_rows_of_one_template_are_found_in_several_languages(one, other):
     task = labelled([*examples("train", 20), Example("one", one, "a")], [], [Example("other", other, "b")])
     assert [kind.kind for kind in find_partners(task)] == ["template"]
 
@@ -407,18 +407,18 @@ def test_rows_of_one_template_are_found_in_several_languages(one: str, other: st
         ("the first of them was late by 3 days", "the second of them was late by 4 days"),
     ],
 )
-def test_texts_that_differ_in_more_than_numbers_and_names_are_of_different_templates(one: str, other: str) -> None:
+def test_texts_that_differ_in_more_than_numbers_and_names_are_of_different_templates(one, other):
     task = labelled([*examples("train", 20), Example("one", one, "a")], [], [Example("other", other, "b")])
     assert find_partners(task) == ()
 
 
-def test_in_a_cross_validation_each_row_may_be_the_partner_of_each_other() -> None:
+def test_in_a_cross_validation_each_row_may_be_the_partner_of_each_other():
     rows = [*examples("train", 20), *(bought(number, "row") for number in range(3))]
     [template] = find_partners(labelled(rows, examples("dev", 20), examples("test", 20)), every=True)
     assert len(template.ids) == 3
 
 
-def test_the_count_takes_time_by_the_number_of_rows() -> None:
+def test_the_count_takes_time_by_the_number_of_rows():
     def seconds(size: int) -> float:
         rows = [Example(f"{n}", f"{WORDS[n % 20]} of Anna {' '.join(WORDS[:9])} {n}", "a") for n in range(size)]
         task = labelled(rows[: size // 2], [], rows[size // 2 :])

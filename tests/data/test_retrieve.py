@@ -1,7 +1,5 @@
 """Retrieval for a task, from texts to a corpus: clean of dev and test, the same at every K, counted."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

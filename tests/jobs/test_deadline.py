@@ -1,7 +1,5 @@
 """The time of work is up: whatever it does is interrupted, and what was there before is as it was."""
 
-from __future__ import annotations
-
 import math
 import signal
 import threading
@@ -13,7 +11,7 @@ from acclimate.core.types import Progress, unwatched
 from acclimate.jobs.deadline import TimeUpError, deadline
 
 
-def test_work_that_tells_nothing_is_interrupted_at_the_moment() -> None:
+def test_work_that_tells_nothing_is_interrupted_at_the_moment():
     def work() -> None:
         while True:
             sum(range(1000))
@@ -26,7 +24,7 @@ def test_work_that_tells_nothing_is_interrupted_at_the_moment() -> None:
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
 
-def test_what_handles_failures_lets_it_pass() -> None:
+def test_what_handles_failures_lets_it_pass():
     def work() -> None:
         try:
             time.sleep(30)
@@ -37,14 +35,14 @@ def test_what_handles_failures_lets_it_pass() -> None:
         work()
 
 
-def test_work_that_ends_in_time_is_left_alone() -> None:
+def test_work_that_ends_in_time_is_left_alone():
     for moment in (time.monotonic() + 60, math.inf):
         with deadline(moment, unwatched) as watch:
             watch(Progress("work", 1, 1, "steps"))
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
 
-def test_another_thread_notices_when_it_tells_its_progress() -> None:
+def test_another_thread_notices_when_it_tells_its_progress():
     ended: list[str] = []
 
     def work() -> None:
@@ -62,6 +60,6 @@ def test_another_thread_notices_when_it_tells_its_progress() -> None:
     assert ended == ["time up"]
 
 
-def test_a_moment_that_has_passed_interrupts_at_once() -> None:
+def test_a_moment_that_has_passed_interrupts_at_once():
     with pytest.raises(TimeUpError), deadline(time.monotonic() - 5, unwatched):
         time.sleep(30)

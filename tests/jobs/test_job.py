@@ -1,7 +1,5 @@
 """Jobs: named by what their result depends on, done once, needs first."""
 
-from __future__ import annotations
-
 import inspect
 import os
 import shutil

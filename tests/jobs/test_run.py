@@ -1,7 +1,5 @@
 """Jobs done here and by processes: needs first, nothing twice, on where one fails, again where a process is killed."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,11 +1,7 @@
 """A race that several processes do comes to what one comes to, with a method of a user and a setting that diverges."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 import toys
 from acclimate.core import settings
@@ -34,7 +30,7 @@ def raced(run: Path, inputs: Path, *, workers: int) -> dict[str, Any]:
     return kept | {"results": outcome["results"], "searches": outcome["searches"]}
 
 
-def test_a_race_of_two_processes_is_that_of_one(toy_inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_race_of_two_processes_is_that_of_one(toy_inputs, tmp_path, monkeypatch):
     monkeypatch.setenv("ACCLIMATE_CACHE", str(tmp_path / "cache"))  # its looks at the test set are no toy_race's
     here = raced(tmp_path / "here", toy_inputs, workers=1)
     there = raced(tmp_path / "there", toy_inputs, workers=2)

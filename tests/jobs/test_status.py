@@ -1,7 +1,5 @@
 """Where a study stands, its time left, and its lock file."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

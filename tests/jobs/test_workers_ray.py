@@ -1,7 +1,5 @@
 """Jobs on two Ray nodes of this machine: what one process makes, also when a node dies in the middle."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -1,7 +1,5 @@
 """ALUM: from a checkpoint to a checkpoint, and what its settings refuse."""
 
-from __future__ import annotations
-
 import pytest
 from transformers import AutoModelForMaskedLM
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import math
 from pathlib import Path
 
@@ -263,7 +261,7 @@ SPLITS: dict[Split, list[tuple[str, str]]] = {
 }  # fmt: skip
 
 
-def test_a_word_gets_its_most_frequent_tag(tmp_path: Path) -> None:
+def test_a_word_gets_its_most_frequent_tag(tmp_path):
     def read(path: Path, split: Split) -> list[Example]:
         return [Example(f"{split}-{n}", text, tuple(tags.split())) for n, (text, tags) in enumerate(SPLITS[split])]
 
@@ -280,12 +278,12 @@ def test_a_word_gets_its_most_frequent_tag(tmp_path: Path) -> None:
     assert task.looks()[-1]["by"] == "me"
 
 
-def test_other_kinds_have_no_tags(toy_task) -> None:
+def test_other_kinds_have_no_tags(toy_task):
     with pytest.raises(ValueError, match="a task of kind 'score' has no word tags"):
         baselines.fit_dictionary(toy_task("score"))
 
 
-def test_it_tags_the_toy_in_two_jobs_which_know_of_no_strength(toy_task, tmp_path) -> None:
+def test_it_tags_the_toy_in_two_jobs_which_know_of_no_strength(toy_task, tmp_path):
     task, stated = toy_task("tokens"), settings.to_mapping(baselines.TfidfRecipe())
     result = work.terms(out=tmp_path, watch=unwatched, recipe=stated, task=task.path)
     assert result["dev"] > 0.5

@@ -2,12 +2,9 @@
 where its text is missing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -70,9 +67,7 @@ def job_of(name: str, recipe: RaceRecipe, materials: Any) -> Job:
 
 
 @pytest.mark.parametrize("name", TRIED)
-def test_it_adapts_goes_on_where_it_was_stopped_and_costs_what_is_foreseen(
-    name: str, toy_race: Any, materials: Any, tmp_path: Path
-) -> None:
+def test_it_adapts_goes_on_where_it_was_stopped_and_costs_what_is_foreseen(name, toy_race, materials, tmp_path):
     recipe = recipe_with(toy_race, name)
     job = job_of(name, recipe, materials)
     [cost] = costs_of(enter(recipe, materials), [job])
@@ -115,9 +110,7 @@ def per_step(toy_race: Any, materials: Any, tmp_path_factory: pytest.TempPathFac
 
 
 @pytest.mark.parametrize("name", [tried for tried in TRIED if CONTESTANTS[tried.values[0]][0].new_model is None])
-def test_passes_are_those_that_torch_counts(
-    name: str, toy_race: Any, materials: Any, per_step: Callable[[str], float]
-) -> None:
+def test_passes_are_those_that_torch_counts(name, toy_race, materials, per_step):
     """Multiplications of a step, beside those of masked language modelling, whose last layer computes less."""
     method, _, stated = recipe_with(toy_race, name).stated(name)
     alike = "DAPT" if CONTESTANTS[name][1].needs == "domain" else "TAPT"
@@ -125,7 +118,7 @@ def test_passes_are_those_that_torch_counts(
 
 
 @pytest.mark.parametrize("name", [name for name, (_, contestant) in CONTESTANTS.items() if contestant.needs != "task"])
-def test_it_is_refused_without_its_text(name: str, toy_race: Any, materials: Any) -> None:
+def test_it_is_refused_without_its_text(name, toy_race, materials):
     needs = CONTESTANTS[name][1].needs
     without = replace(materials, **{needs: None})
     with pytest.raises(ValueError, match=rf"^{name} .*\. Add --{'corpus' if needs == 'domain' else 'general'}"):

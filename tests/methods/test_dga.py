@@ -1,7 +1,5 @@
 """DGA from importance to its checkpoint, on the toy's text, and its loss against the paper's formulas."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

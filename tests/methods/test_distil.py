@@ -1,7 +1,5 @@
 """KD and AdaptedDeiT: the losses against their definition written out, and runs from a checkpoint to a checkpoint."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 Each case goes the way of `acclimate evaluate`: files are read and examined, then fine-tuned on and probed.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import re

@@ -1,7 +1,5 @@
 """Rare classes and several labels a text: thresholds that dev chooses, and where biases start."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Fine-tuning through low-rank adapters: what it changes, and that what is handed over is what was scored."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """How fine-tuning begins and ends where more is asked for than the papers have, and with a head that is kept."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import OrderedDict

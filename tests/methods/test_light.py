@@ -1,7 +1,5 @@
 """Adapters and prompts from adapting to shipping: what learns, what stays, and that every step keeps them."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import random

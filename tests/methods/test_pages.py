@@ -20,7 +20,7 @@ EXAMPLES = [
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_readings_and_deviations_stand_in_the_docstring_alone(name: str) -> None:
+def test_readings_and_deviations_stand_in_the_docstring_alone(name):
     page = (ROOT / "docs" / "methods" / f"{name}.md").read_text("utf-8")
     assert not re.search(r"^#+ (Readings|Deviations)", page, re.M)
     assert f"`python -m pydoc acclimate.methods.{name}`" in page
@@ -29,13 +29,13 @@ def test_readings_and_deviations_stand_in_the_docstring_alone(name: str) -> None
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_a_page_says_when_to_use_the_method_and_how_to_run_it(page: Path) -> None:
+def test_a_page_says_when_to_use_the_method_and_how_to_run_it(page):
     titles = re.findall(r"^## (.+)$", page.read_text("utf-8"), re.M)
     assert titles[:2] == ["When to use it", "Run it"]
 
 
 @pytest.mark.parametrize("code", [code for _, code in EXAMPLES], ids=[name for name, _ in EXAMPLES])
-def test_an_example_calls_what_there_is_with_parameters_that_there_are(code: str) -> None:
+def test_an_example_calls_what_there_is_with_parameters_that_there_are(code):
     tree, known = ast.parse(code), {}
     for node in tree.body:
         if isinstance(node, ast.ImportFrom):

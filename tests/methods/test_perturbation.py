@@ -1,7 +1,5 @@
 """Where the input is perturbed to: the noise of a row, the search against Algorithm 1 written out, every family."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

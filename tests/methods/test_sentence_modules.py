@@ -1,7 +1,5 @@
 """A sentence-transformers model that a method adapts stays one: the same modules, pooling, prompts and length."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -47,14 +45,12 @@ def current(pretrained: Path, tmp_path: Path) -> Path:
     return make_sentence_model(pretrained, tmp_path / "model", old=False, pooling="max")
 
 
-def test_every_method_is_tried_here() -> None:
+def test_every_method_is_tried_here():
     assert UNCHANGED.keys() | OTHERS == METHODS.keys()
 
 
 @pytest.mark.parametrize("method", UNCHANGED)
-def test_an_adaptation_that_changes_no_weight_gives_the_same_vectors(
-    method: str, sentences: Path, toy_inputs: Path, tmp_path: Path
-) -> None:
+def test_an_adaptation_that_changes_no_weight_gives_the_same_vectors(method, sentences, toy_inputs, tmp_path):
     settings = UNCHANGED[method]
     found = adapted(method, sentences, toy_inputs, tmp_path, **settings)
     before, after = Sentences(sentences), Sentences(found.path)
@@ -62,14 +58,14 @@ def test_an_adaptation_that_changes_no_weight_gives_the_same_vectors(
     torch.testing.assert_close(after.vectors(TEXTS), before.vectors(TEXTS), atol=1e-6, rtol=0)
 
 
-def test_an_adaptation_changes_the_vectors_and_nothing_else(sentences: Path, toy_inputs: Path, tmp_path: Path) -> None:
+def test_an_adaptation_changes_the_vectors_and_nothing_else(sentences, toy_inputs, tmp_path):
     found = adapted("mlm", sentences, toy_inputs, tmp_path, **{**MASKED, "plan": {**PLAN, "rate": 1e-2}})
     before, after = Sentences(sentences), Sentences(found.path)
     assert after.configuration == before.configuration
     assert (after.vectors(TEXTS) - before.vectors(TEXTS)).abs().max() > 1e-3
 
 
-def test_new_words_and_a_prompt_keep_the_modules(current: Path, tmp_path: Path) -> None:
+def test_new_words_and_a_prompt_keep_the_modules(current, tmp_path):
     (tmp_path / "domain.txt").write_text("the cardiomyopathy of the heart\n" * 8)
     given = {"extend": {"words": 3, "least": 1}, "light": {**MASKED, "kind": "prompt", "prompt_tokens": 2}}
     for method, settings in given.items():
@@ -78,13 +74,13 @@ def test_new_words_and_a_prompt_keep_the_modules(current: Path, tmp_path: Path) 
         assert Sentences(found.path).vectors(TEXTS).shape == (3, 8)
 
 
-def test_modules_go_through_a_chain_of_adaptations(current: Path, toy_inputs: Path, tmp_path: Path) -> None:
+def test_modules_go_through_a_chain_of_adaptations(current, toy_inputs, tmp_path):
     first = adapted("mlm", current, toy_inputs, tmp_path / "first", **MASKED)
     second = adapted("adversarial", first, toy_inputs, tmp_path / "second", **MASKED)
     assert Sentences(second.path).configuration == Sentences(current).configuration
 
 
-def test_a_checkpoint_without_modules_says_why(current: Path, toy_inputs: Path, tmp_path: Path, toy_task: Any) -> None:
+def test_a_checkpoint_without_modules_says_why(current, toy_inputs, tmp_path, toy_task):
     notes: list[str] = []
     light = adapted("light", current, toy_inputs, tmp_path / "light", notes=notes, **MASKED)
     random = scratch.untrained(str(current), tmp_path / "random", seed=0)
@@ -103,7 +99,7 @@ def test_a_checkpoint_without_modules_says_why(current: Path, toy_inputs: Path, 
     assert not names & {"modules.json", "1_Pooling", "2_Dense", "sentence_bert_config.json"}
 
 
-def test_pickled_modules_and_code_are_named_and_not_copied(current: Path, toy_inputs: Path, tmp_path: Path) -> None:
+def test_pickled_modules_and_code_are_named_and_not_copied(current, toy_inputs, tmp_path):
     weights = current / "2_Dense" / "model.safetensors"
     weights.rename(weights.with_name("pytorch_model.bin"))
     notes: list[str] = []
@@ -128,16 +124,14 @@ def test_pickled_modules_and_code_are_named_and_not_copied(current: Path, toy_in
         ('[{"path": "", "type": "T"}, {"path": "", "type": "P"}]', "not a folder below it"),
     ],
 )
-def test_damaged_modules_are_refused_before_any_training(
-    content: str, message: str, current: Path, toy_inputs: Path, tmp_path: Path
-) -> None:
+def test_damaged_modules_are_refused_before_any_training(content, message, current, toy_inputs, tmp_path):
     (current / "modules.json").write_text(content)
     with pytest.raises(ValueError, match=message):
         adapted("mlm", current, toy_inputs, tmp_path / "out", **MASKED)
     assert not (tmp_path / "out" / "log.jsonl").exists()
 
 
-def test_a_change_of_a_module_makes_another_model_of_it(current: Path, pretrained: Path) -> None:
+def test_a_change_of_a_module_makes_another_model_of_it(current, pretrained):
     before = identity(current)
     config = current / "1_Pooling" / "config.json"
     config.write_text(config.read_text().replace("max", "mean"))
@@ -145,7 +139,7 @@ def test_a_change_of_a_module_makes_another_model_of_it(current: Path, pretraine
     assert sentence_modules(pretrained) is None
 
 
-def test_a_model_of_the_hub_is_asked_for_its_modules(current: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_of_the_hub_is_asked_for_its_modules(current, monkeypatch):
     asked: list[str] = []
 
     def download(hub_id: str, name: str) -> str:
@@ -156,16 +150,13 @@ def test_a_model_of_the_hub_is_asked_for_its_modules(current: Path, monkeypatch:
     monkeypatch.setattr("huggingface_hub.hf_hub_download", download)
     monkeypatch.setattr("huggingface_hub.snapshot_download", lambda hub_id, allow_patterns: str(current))
     found = sentence_modules("owner/sentences")
-    assert found is not None
     assert found.root == current
     assert asked == ["modules.json"]
     monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda hub_id, name: object())
     assert sentence_modules("owner/plain") is None
 
 
-def test_a_hub_that_does_not_answer_is_named_unless_its_cache_has_the_encoder(
-    current: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hub_that_does_not_answer_is_named_unless_its_cache_has_the_encoder(current, monkeypatch):
     from huggingface_hub.errors import LocalEntryNotFoundError
 
     def unreachable(hub_id: str, name: str) -> str:

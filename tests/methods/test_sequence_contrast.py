@@ -1,7 +1,5 @@
 """SimCSE and InfoWord: what is compared, term by term, and a run of each."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

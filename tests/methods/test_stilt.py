@@ -1,7 +1,5 @@
 """A chain of fine-tunings: what of a stage goes on and what does not, that it can be stopped, and what is refused."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import replace
 from pathlib import Path

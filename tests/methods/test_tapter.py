@@ -1,7 +1,5 @@
 """TAPTER from its vectors to its checkpoint, on the toy's text."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from dataclasses import replace

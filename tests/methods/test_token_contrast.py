@@ -1,7 +1,5 @@
 """TaCL and TaCO: the losses against their equations written out, and runs from a checkpoint to a checkpoint."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What is kept of a model's configuration once the model was checked."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 
@@ -28,7 +26,7 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "model"
 
 
-def test_a_model_is_checked_once_as_long_as_its_files_stay(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_is_checked_once_as_long_as_its_files_stay(model, monkeypatch):
     found, config = usable_configuration(model), configuration_of(model)
     assert (found.model_type, found.hidden_size) == (config.model_type, config.hidden_size)
     assert found.hidden_dropout_prob == config.hidden_dropout_prob
@@ -38,14 +36,14 @@ def test_a_model_is_checked_once_as_long_as_its_files_stay(model: Path, monkeypa
     assert vars(usable_configuration(model)) == vars(found)
 
 
-def test_other_files_are_checked_again(model: Path) -> None:
+def test_other_files_are_checked_again(model):
     usable_configuration(model)
     write_json(model / "config.json", read_json(model / "config.json") | {"hidden_dropout_prob": 2.0})
     with pytest.raises(ValueError, match=r"hidden_dropout_prob is 2\.0, but must be a probability"):
         usable_configuration(model)
 
 
-def test_a_damaged_record_is_no_answer(model: Path, tmp_path: Path) -> None:
+def test_a_damaged_record_is_no_answer(model, tmp_path):
     found = usable_configuration(model)
     [record] = (tmp_path / "cache" / "configurations").iterdir()
     record.write_text("{")

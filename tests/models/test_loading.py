@@ -1,7 +1,5 @@
 """What is asked of a model before any is loaded loads no PyTorch."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess
@@ -70,9 +68,7 @@ def _refused(kind: type[errors.HTTPError]) -> Exception:
         (errors.OfflineModeIsEnabled, "HF_HUB_OFFLINE is set. Unset it, or give the path"),
     ],
 )
-def test_what_the_hub_does_not_give_is_one_error_after_one_question(
-    error: type[Exception], said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_the_hub_does_not_give_is_one_error_after_one_question(error, said, monkeypatch):
     asked = []
 
     def ask(url: str, **settings: object) -> None:

@@ -1,7 +1,5 @@
 """Linear read-outs in the classes of transformers: the same logits in every family, or None."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest

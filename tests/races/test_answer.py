@@ -1,7 +1,6 @@
 """The answer of a race in words: a headline, its evidence, what limits it, and what to do next."""
 
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -37,29 +36,25 @@ def answer(outcome: Outcome) -> RaceAnswer:
         ([("DAPT", 0.008, 0.34)], "not settled", "cannot tell", "DAPT: +0.8 .*interval -1.1 to 2.7, p = .34"),
     ],
 )
-def test_each_answer_has_its_words(
-    rivals: Sequence[tuple[str, float, float]], kind: str, headline: str, evidence: str
-) -> None:
+def test_each_answer_has_its_words(rivals, kind, headline, evidence):
     said = answer(race_of([untouched(), *(rival(name, gain, p=p) for name, gain, p in rivals)]))
     assert said.kind == kind
     assert headline in said.headline
     [line] = said.evidence
     assert re.search(evidence.replace("+", r"\+"), line), line
     assert said.difference == pytest.approx(max(gain for _, gain, _ in rivals))
-    assert said.interval is not None
     assert (said.p is not None and said.p < 0.05) == (said.interval[0] > 0 or said.interval[1] < 0)
 
 
-def test_a_checkpoint_is_not_called_adapting() -> None:
+def test_a_checkpoint_is_not_called_adapting():
     ours = replace(rival("ours", 0.031, p=0.002), adapting=Cost())
     assert answer(race_of([untouched(), ours])).headline == (
         "Another checkpoint helped: ours is better than the untouched model."
     )
 
 
-def test_others_that_are_better_are_named_and_few_deciding_items_said() -> None:
+def test_others_that_are_better_are_named_and_few_deciding_items_said():
     dapt = rival("DAPT", 0.04, p=0.001)
-    assert dapt.comparison is not None
     caution = cautions(3, np.array([[1.0] * 4 + [0.0] * 96]))
     few = replace(dapt, comparison=replace(dapt.comparison, caution=caution))
     said = answer(race_of([untouched(), few, rival("TAPT", 0.03, p=0.01)]))
@@ -76,7 +71,7 @@ def test_others_that_are_better_are_named_and_few_deciding_items_said() -> None:
         ("several", [(400, 0.5, *NONE), (3, 0.5, *NONE)], "test rows (50% | and seeds (50% | More of each may settle"),
     ],
 )
-def test_what_limits_an_open_answer_is_named_with_what_removes_it(limit: Any, remedies: list[Any], said: str) -> None:
+def test_what_limits_an_open_answer_is_named_with_what_removes_it(limit, remedies, said):
     found = Limits(
         limit, tuple(Remedy(name, *each) for name, each in zip(("test rows", "seeds"), remedies, strict=False))
     )
@@ -85,20 +80,19 @@ def test_what_limits_an_open_answer_is_named_with_what_removes_it(limit: Any, re
     assert [words for words in said.split(" | ") if words not in text] == []
 
 
-def test_a_settled_answer_names_the_source_of_most_variance() -> None:
+def test_a_settled_answer_names_the_source_of_most_variance():
     assert answer(race_of([untouched(), rival("DAPT", 0.03, p=0.01)])).limits == (
         "Other test rows would change the difference most (70% of its variance)."
     )
 
 
 def with_facts(outcome: Outcome, **facts: Any) -> Outcome:
-    assert outcome.race is not None
     changed = replace(outcome, race=replace(outcome.race, **facts))
     vars(changed).update({name: vars(outcome)[name] for name in ("compared", "answer")})
     return changed
 
 
-def test_the_next_command_predicts_or_races_with_more_seeds() -> None:
+def test_the_next_command_predicts_or_races_with_more_seeds():
     settled, open_race = (race_of([untouched(), rival("DAPT", gain, p=p)]) for gain, p in ((0.03, 0.01), (0.008, 0.34)))
     command = "acclimate race rows.csv --budget '20min 5s' --out 'my runs/a' seeds=3"
     assert answer(with_facts(settled, commands=[command], use="DAPT")).next == (
@@ -117,7 +111,7 @@ def test_the_next_command_predicts_or_races_with_more_seeds() -> None:
     )
 
 
-def test_the_best_encoder_is_compared_with_the_baseline() -> None:
+def test_the_best_encoder_is_compared_with_the_baseline():
     outcome = with_facts(
         race_of([untouched(), rival("DAPT", 0.03, p=0.01), rival(SIMPLE, -0.1, p=0.01)], baselines=[SIMPLE]),
         encoder="DAPT",
@@ -131,7 +125,7 @@ def test_the_best_encoder_is_compared_with_the_baseline() -> None:
     )
 
 
-def test_an_answer_needs_the_untouched_model_whose_score_alone_is_one() -> None:
+def test_an_answer_needs_the_untouched_model_whose_score_alone_is_one():
     for raced in ([], [rival("DAPT", 0.1, p=0.01)], [replace(untouched(), contestant="other")]):
         with pytest.raises(ValueError, match="needs a score of the untouched model"):
             answer_in_words(race_of(raced))
@@ -140,7 +134,7 @@ def test_an_answer_needs_the_untouched_model_whose_score_alone_is_one() -> None:
     assert (said.kind, said.evidence) == ("none", ("Nothing was compared with it.",))
 
 
-def test_who_failed_or_learnt_nothing_is_named_and_why_the_race_ended() -> None:
+def test_who_failed_or_learnt_nothing_is_named_and_why_the_race_ended():
     raced = [untouched(), rival("DAPT", 0.031, p=0.002)]
     lost = replace(rival("DGA", -0.3, p=0.001), comparison=None, p_adjusted=None)
 
@@ -156,7 +150,7 @@ def test_who_failed_or_learnt_nothing_is_named_and_why_the_race_ended() -> None:
     assert last(partly) == "The means of untouched (1 of 3) include fine-tunings that failed to learn."
 
 
-def test_without_an_encoder_that_learnt_the_task_nothing_is_compared() -> None:
+def test_without_an_encoder_that_learnt_the_task_nothing_is_compared():
     others = [replace(rival(name, 0.1, p=0.001), comparison=None, p_adjusted=None) for name in ("DAPT", SIMPLE)]
     said = answer(race_of([untouched(), *others], untaught={"untouched"}, baselines={SIMPLE}))
     assert (said.kind, said.headline) == (
@@ -169,7 +163,7 @@ def test_without_an_encoder_that_learnt_the_task_nothing_is_compared() -> None:
     assert said.evidence == ("TF-IDF, which needs no encoder, scores 90.0 [90.0, 90.0] points of macro-F1.",)
 
 
-def test_two_seeds_give_no_answer() -> None:
+def test_two_seeds_give_no_answer():
     outcome = race_of([untouched(), rival("DAPT", 0.031, p=0.002)])
     vars(outcome)["answer"] = None
     said = answer(outcome)
@@ -189,5 +183,5 @@ def test_two_seeds_give_no_answer() -> None:
         ("""acclimate.race("train.csv", out="it's", seeds=3)""", "it's"),
     ],
 )
-def test_the_directory_of_a_race_is_read_from_its_command(command: str, folder: str) -> None:
+def test_the_directory_of_a_race_is_read_from_its_command(command, folder):
     assert run_folder(command) == folder

@@ -1,7 +1,5 @@
 """A model that is handed over has calibrated probabilities, and the labels that it had."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 
@@ -33,7 +31,7 @@ def calibrated(run: Path, job: Path, gold: tuple = ()) -> None:
 
 
 @pytest.mark.parametrize(("kind", "pooling"), [("sequence", "pooler"), ("sequence", "mean"), ("multilabel", "first")])
-def test_logits_are_divided_by_the_temperature_and_labels_stay(tmp_path, kind: str, pooling: str):
+def test_logits_are_divided_by_the_temperature_and_labels_stay(tmp_path, kind, pooling):
     run = finished_race(tmp_path / "run", kind, pooling=pooling)
     texts = [example.text for example in open_prepared(run / "data").examples("test")]
     before, gold = predict(run, texts), recorded(run).scores[0].gold
@@ -77,7 +75,7 @@ def test_what_dev_chose_is_kept_and_neither_chosen_nor_measured_again(tmp_path):
 
 
 @pytest.mark.parametrize(("kind", "about"), [("multilabel", True), ("score", False), ("tokens", False)])
-def test_a_baseline_with_probabilities_is_calibrated_and_no_other(tmp_path, kind: str, *, about: bool):
+def test_a_baseline_with_probabilities_is_calibrated_and_no_other(tmp_path, kind, *, about):
     run = finished_race(tmp_path / "run", kind)
     score = only_baseline(run)
     calibration = read_calibration(run / "baseline")

@@ -1,7 +1,5 @@
 """Comparisons of a study's cells: against naive transcriptions, on made-up scores."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

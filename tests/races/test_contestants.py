@@ -1,7 +1,5 @@
 """Jobs of contestants: names tell all that a result depends on; which starts from which adaptation."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import replace
@@ -144,8 +142,6 @@ def test_fine_tuning_seed_k_starts_from_adaptation_k_mod_adapt_seeds(once, toy_r
         seeds = [adaptation_seed(contestants.tested(job, toy_race.materials.task)) for job in jobs[1]]
         assert seeds == ([None] * 3 if name == "untouched" else [0, 1, 0])
     first, second = (several.model("DAPT+TAPT", seed) for seed in (0, 1))
-    assert first is not None
-    assert second is not None
     assert second.needs["model"].name == several.model("DAPT", 1).name  # the whole chain is drawn again
     assert first.needs["model"].name == several.model("DAPT", 0).name
     assert {job.name for job in single.prepared()} < {job.name for job in several.prepared()}

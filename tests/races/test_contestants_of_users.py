@@ -1,7 +1,5 @@
 """A user's method: found by its file, done by other processes, refused where they could not load it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

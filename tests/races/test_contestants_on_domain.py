@@ -1,7 +1,5 @@
 """The methods that DGA is compared with, as contestants of a race."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import replace
 

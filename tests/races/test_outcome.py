@@ -1,7 +1,5 @@
 """The record of what a report came to, and what a race's tables, text and CSV make of it."""
 
-from __future__ import annotations
-
 import csv
 import io
 import math
@@ -55,7 +53,7 @@ def numbers() -> list[Score]:
     return studies.of_numbers("untouched", level=1.0) + studies.of_numbers("DAPT", level=2.0)
 
 
-def test_labels_of_every_kind_come_back_as_they_were(tmp_path: Path, field: list[Score]) -> None:
+def test_labels_of_every_kind_come_back_as_they_were(tmp_path, field):
     for scores in (field, several(), numbers()):
         outcome = raced(scores)
         write_outcome(outcome, tmp_path)
@@ -64,12 +62,12 @@ def test_labels_of_every_kind_come_back_as_they_were(tmp_path: Path, field: list
         assert sorted(again.scores, key=str) == sorted(scores, key=str)
 
 
-def test_a_race_that_has_not_ended_is_told_so(tmp_path: Path) -> None:
+def test_a_race_that_has_not_ended_is_told_so(tmp_path):
     with pytest.raises(FileNotFoundError, match="has no outcome yet: nothing there is finished"):
         outcomes_in(tmp_path)
 
 
-def test_the_outcome_of_every_study_comes_back_as_it_was(tmp_path: Path) -> None:
+def test_the_outcome_of_every_study_comes_back_as_it_was(tmp_path):
     outcome = studies.outcome_of_pairs(failed="Drugs")
     write_outcome(outcome, tmp_path)
     [path] = outcomes_in(tmp_path)
@@ -80,14 +78,14 @@ def test_the_outcome_of_every_study_comes_back_as_it_was(tmp_path: Path) -> None
     assert len(items) == len({score.ids + score.gold for score in outcome.scores})  # what cells share stands once
 
 
-def test_facts_without_any_of_the_optional_entries_make_a_page(tmp_path: Path, field: list[Score]) -> None:
+def test_facts_without_any_of_the_optional_entries_make_a_page(tmp_path, field):
     report = written(tmp_path, field, BARE)
     assert report.verdict in " ".join((tmp_path / "table.txt").read_text().split())
     assert (report.leakage, report.facts.looks, report.facts.examination, report.alerts) == (None, None, None, [])
     assert [confusion.contestant for confusion in report.confusions] == ["untouched", "DAPT"]
 
 
-def test_what_is_shown_depends_on_the_kind_of_labels(tmp_path: Path) -> None:
+def test_what_is_shown_depends_on_the_kind_of_labels(tmp_path):
     report = written(tmp_path, several(), kind="multilabel")
     assert report.labels
     assert not report.confusions
@@ -97,7 +95,7 @@ def test_what_is_shown_depends_on_the_kind_of_labels(tmp_path: Path) -> None:
     assert {name: len(pairs) for name, pairs in report.predictions.items()} == {"untouched": 120, "DAPT": 120}
 
 
-def test_every_entry_reaches_the_page(tmp_path: Path, field: list[Score]) -> None:
+def test_every_entry_reaches_the_page(tmp_path, field):
     examination = studies.examination()
     facts = replace(
         BARE,
@@ -114,9 +112,7 @@ def test_every_entry_reaches_the_page(tmp_path: Path, field: list[Score]) -> Non
     assert "The race stopped early, since nothing could win" in report.verdict
     assert report.alerts[0].startswith("These test labels were opened by 5 earlier races on this machine.")
     assert report.remarks[0].startswith("4 settings of each contestant were tried")
-    assert report.leakage is not None
     assert (report.leakage.items, report.leakage.leaked, report.leakage.changed) == (400, 12, [])
-    assert report.leakage.outcome is not None
     assert rows(report.leakage.outcome) == rows(
         without_items(raced(field, baselines=[SIMPLE]), set(facts.leaked_test_ids))
     )
@@ -136,9 +132,7 @@ def test_every_entry_reaches_the_page(tmp_path: Path, field: list[Score]) -> Non
         ("race", {"looks": {"in_this_run": 1}}, "earlier_looks and earlier_runs and lines of LooksAtTest is missing"),
     ],
 )
-def test_an_outcome_of_another_release_is_refused(
-    tmp_path: Path, field: list[Score], part: str, change: Any, said: str
-) -> None:
+def test_an_outcome_of_another_release_is_refused(tmp_path, field, part, change, said):
     write_outcome(raced(field, BARE), tmp_path)
     path = path_of(tmp_path, "race")
     values = files.read_json(path)
@@ -147,7 +141,7 @@ def test_an_outcome_of_another_release_is_refused(
         read_outcome(path)
 
 
-def test_a_gain_that_rests_on_leaked_items_is_found_out() -> None:
+def test_a_gain_that_rests_on_leaked_items_is_found_out():
     """DAPT knows 60 of 400 test items by heart and is otherwise the untouched model."""
     plain = studies.made_up_scores("untouched", level=1.0)
     known = frozenset(plain[0].ids[:60])
@@ -163,11 +157,10 @@ def test_a_gain_that_rests_on_leaked_items_is_found_out() -> None:
     leakage = leakage_of([], raced(scores), known)
     assert leakage.changed == ["only with these items, DAPT is better than the untouched model"]
     assert leakage.verdict.startswith("No gain that matters")
-    assert leakage.outcome is not None
     assert len(rows(leakage.outcome)[0].scores) == 5
 
 
-def test_the_verdict_says_that_it_rests_on_leaked_items_and_the_page_once(tmp_path: Path) -> None:
+def test_the_verdict_says_that_it_rests_on_leaked_items_and_the_page_once(tmp_path):
     plain = studies.made_up_scores("untouched", level=1.0)
     better = [replace(score, contestant="DAPT", predicted=score.gold[:60] + score.predicted[60:]) for score in plain]
     scores = plain + [replace(s, test=METRICS["accuracy"].compute(s.gold, s.predicted)) for s in better]
@@ -184,7 +177,7 @@ def test_the_verdict_says_that_it_rests_on_leaked_items_and_the_page_once(tmp_pa
         assert " ".join((tmp_path / page).read_text().split()).count("only with these items") == 1
 
 
-def test_the_answer_says_the_scores_with_and_without_test_items_that_have_a_partner_in_train(tmp_path: Path) -> None:
+def test_the_answer_says_the_scores_with_and_without_test_items_that_have_a_partner_in_train(tmp_path):
     scores = studies.made_up_scores("untouched", level=1.0)
     ids = frozenset(scores[0].ids[:60])
     partners = Partners("template", ids - {scores[0].ids[0]}, 0.1, 3, "template", ("test:1: a", "train:2: b"))
@@ -203,25 +196,23 @@ def test_the_answer_says_the_scores_with_and_without_test_items_that_have_a_part
     assert "that have a partner in the training data the answer is the same" in (tmp_path / "report.html").read_text()
 
 
-def test_where_everything_leaked_there_is_nothing_to_score_twice(field: list[Score]) -> None:
+def test_where_everything_leaked_there_is_nothing_to_score_twice(field):
     outcome = raced(field)
     leakage = leakage_of([], outcome, field[0].ids[1:])
     assert (leakage.leaked, leakage.outcome, leakage.verdict) == (399, None, "")
     assert leakage_of([], outcome, ["an id of another split"]).leaked == 0
 
 
-def test_facts_come_back_as_they_were(tmp_path: Path, field: list[Score]) -> None:
+def test_facts_come_back_as_they_were(tmp_path, field):
     outcome = studies.report_of_six(field).outcome
     write_outcome(outcome, tmp_path)
     again = read_outcome(path_of(tmp_path, "race"))
     assert to_plain(again) == to_plain(outcome)
-    assert again.race is not None
-    assert outcome.race is not None
     assert again.race.examination == outcome.race.examination
     assert again.trials == outcome.trials
 
 
-def test_the_untouched_model_comes_first_and_the_others_by_falling_mean(field: list[Score]) -> None:
+def test_the_untouched_model_comes_first_and_the_others_by_falling_mean(field):
     outcome = raced(field[::-1])
     table = rows(outcome)
     assert [row.contestant for row in table] == [result.row for result in outcome.results]
@@ -230,29 +221,27 @@ def test_the_untouched_model_comes_first_and_the_others_by_falling_mean(field: l
     assert means == sorted(means, reverse=True)
 
 
-def test_rows_hold_what_the_single_functions_give(field: list[Score]) -> None:
+def test_rows_hold_what_the_single_functions_give(field):
     table, metric = rows(raced(field)), METRICS["macro_f1"]
     scores = {row.contestant: [score for score in field if score.contestant == row.contestant] for row in table}
     [row] = [row for row in table if row.contestant == "DAPT"]
     assert row.score == interval(scores["DAPT"], metric)
     alone = compare(scores["DAPT"], scores["untouched"], metric)
-    assert row.comparison is not None
     assert row.comparison == alone
     outcome = raced(field)
-    assert outcome.answer is not None
     assert {row.contestant: row.p_adjusted for row in table[1:]} == {
         gain.contestant: gain.p for gain in outcome.answer.gains
     }
     assert row.adapting == Cost(1_240_000, 8.6e12, 41.0)
 
 
-def test_costs_are_means_over_seeds() -> None:
+def test_costs_are_means_over_seeds():
     scores = studies.made_up_scores("untouched", level=1.0, seeds=2, items=50)
     scores[1] = replace(scores[1], finetuning=Cost(110_000, 6e12, 33.0))
     assert rows(raced(scores))[0].finetuning == Cost(100_000, 5e12, 32.0)
 
 
-def test_scores_without_some_items_are_those_of_the_others_if_two_remain() -> None:
+def test_scores_without_some_items_are_those_of_the_others_if_two_remain():
     scores = studies.made_up_scores("untouched", level=1.0, seeds=2, items=10)
     outcome = raced(scores)
     answers = zip(scores[0].ids, scores[0].gold, scores[0].predicted, strict=True)
@@ -274,7 +263,7 @@ def lines_of(run: Path) -> dict[str, dict[str, str]]:
     return {line["contestant"]: line for line in csv.DictReader(io.StringIO((run / "table.csv").read_text()))}
 
 
-def test_the_csv_keeps_every_digit_and_has_what_pretraining_took(tmp_path: Path, field: list[Score]) -> None:
+def test_the_csv_keeps_every_digit_and_has_what_pretraining_took(tmp_path, field):
     losses = {"DAPT": (3.875, 4.36), "TAPT": (3.875, 3.8)}
     took = {"DAPT": Cost(1_000, 2e9, 3.0)}
     report = written(tmp_path, field, replace(BARE, general_losses=losses), pretraining=took)
@@ -284,7 +273,6 @@ def test_the_csv_keeps_every_digit_and_has_what_pretraining_took(tmp_path: Path,
     line = lines[row.contestant]
     assert float(line["mean"]) == row.score.mean
     assert tuple(map(float, line["scores"].split())) == row.scores
-    assert row.comparison is not None
     for part in ("difference", "p", "improvement", "improvement_low", "improvement_high", "p_permutation"):
         assert float(line[f"against_untouched_{part}"]) == getattr(row.comparison, part)
     assert float(line["against_untouched_p_adjusted"]) == row.p_adjusted
@@ -299,7 +287,7 @@ def test_the_csv_keeps_every_digit_and_has_what_pretraining_took(tmp_path: Path,
 
 
 @pytest.mark.parametrize("name", ["DAPT", "a contestant whose name is longer than any line of a terminal " * 3])
-def test_the_text_fits_a_terminal(tmp_path: Path, field: list[Score], name: str) -> None:
+def test_the_text_fits_a_terminal(tmp_path, field, name):
     named = [replace(score, contestant=name) if score.contestant == "DAPT" else score for score in field]
     report = report_of(raced(named, replace(BARE, use=name, encoder=name)))
     lines = Page("A race", "", tables_of(report)).as_text().splitlines()
@@ -307,7 +295,7 @@ def test_the_text_fits_a_terminal(tmp_path: Path, field: list[Score], name: str)
     assert all(line == line.rstrip() for line in lines)
 
 
-def test_a_model_that_runs_alone_is_not_called_untouched(tmp_path: Path) -> None:
+def test_a_model_that_runs_alone_is_not_called_untouched(tmp_path):
     alone = replace(BARE, use="untouched", encoder="untouched")
     written(tmp_path, studies.made_up_scores("untouched", level=1.0), alone)
     table = (tmp_path / "table.txt").read_text()
@@ -316,7 +304,7 @@ def test_a_model_that_runs_alone_is_not_called_untouched(tmp_path: Path) -> None
     assert [*lines_of(tmp_path)] == ["untouched"]
 
 
-def test_a_contestant_that_failed_is_named_in_verdict_table_csv_and_page(tmp_path: Path, field: list[Score]) -> None:
+def test_a_contestant_that_failed_is_named_in_verdict_table_csv_and_page(tmp_path, field):
     report = written(tmp_path, field, failed={"TLM": "TLM: no memory"})
     assert "TLM failed and has no score" in report.verdict
     for page in ("table.txt", "report.html"):

@@ -1,7 +1,5 @@
 """A whole race in small, and what it leaves."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Checkpoints that race as contestants beside the untouched model: their jobs, scores, refusals and resumption."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
@@ -82,7 +80,7 @@ def with_noise(source: Path, to: Path, seed: int = 0) -> Path:
     return to
 
 
-def test_checkpoints_are_fine_tuned_probed_and_compared_like_the_others(raced: Any) -> None:
+def test_checkpoints_are_fine_tuned_probed_and_compared_like_the_others(raced):
     rows = {result.row: result for result in raced.outcome.results}
     assert {"untouched", "ours", "theirs", "TAPT", "TF-IDF", "ours, probe", "theirs, probe"} <= rows.keys()
     assert not raced.study.report.failed
@@ -100,9 +98,7 @@ def test_checkpoints_are_fine_tuned_probed_and_compared_like_the_others(raced: A
     assert all(name in shown for name in ("ours", "theirs") for shown in (text, page, csv))
 
 
-def test_their_fine_tunings_start_from_their_own_weights(
-    raced: Any, ours: Path, theirs: Path, pretrained: Path
-) -> None:
+def test_their_fine_tunings_start_from_their_own_weights(raced, ours, theirs, pretrained):
     for name, model in (("ours", ours), ("theirs", theirs), ("untouched", pretrained)):
         jobs = [*(raced.out / "jobs").glob(f"fine-tune-{name}-*")]
         assert jobs
@@ -113,7 +109,7 @@ def test_their_fine_tunings_start_from_their_own_weights(
         assert words == {len(records.read_json(model / "tokenizer.json")["model"]["vocab"])}
 
 
-def test_losses_are_shown_for_the_same_tokenizer_only(raced: Any) -> None:
+def test_losses_are_shown_for_the_same_tokenizer_only(raced):
     facts = raced.outcome.race
     assert {"ours", "TAPT"} <= facts.general_losses.keys()
     assert "theirs" not in facts.general_losses
@@ -128,8 +124,8 @@ def test_losses_are_shown_for_the_same_tokenizer_only(raced: Any) -> None:
 
 
 def test_a_second_call_does_nothing_again_and_a_further_checkpoint_adds_its_jobs(
-    raced: Any, toy_race: Any, asked: Any, pretrained: Path, tmp_path: Path
-) -> None:
+    raced, toy_race, asked, pretrained, tmp_path
+):
     run = tmp_path / "run"
     shutil.copytree(raced.out, run)
     results = {path: path.stat().st_mtime_ns for path in run.glob("jobs/*/result.json")}
@@ -147,9 +143,7 @@ def test_a_second_call_does_nothing_again_and_a_further_checkpoint_adds_its_jobs
     assert lines["more"].split()[2] == str(toy_race.recipe.seeds), "its fine-tunings are left"
 
 
-def test_a_checkpoint_that_changed_is_refused_and_is_another_job(
-    toy_race: Any, asked: Any, pretrained: Path, tmp_path: Path
-) -> None:
+def test_a_checkpoint_that_changed_is_refused_and_is_another_job(toy_race, asked, pretrained, tmp_path):
     run, model = tmp_path / "run", with_noise(pretrained, tmp_path / "model", seed=2)
     given = {**asked, "contestants": ["TF-IDF"], "out": run, "checkpoints": {"ours": model}, "probe_only": True}
     acclimate.race(toy_race.inputs / "train.jsonl", **given)
@@ -170,9 +164,7 @@ def test_a_checkpoint_that_changed_is_refused_and_is_another_job(
     acclimate.race(toy_race.inputs / "train.jsonl", **given)
 
 
-def test_a_checkpoint_without_a_head_that_predicts_words_has_no_loss(
-    toy_race: Any, asked: Any, ours: Path, tmp_path: Path
-) -> None:
+def test_a_checkpoint_without_a_head_that_predicts_words_has_no_loss(toy_race, asked, ours, tmp_path):
     headless = tmp_path / "headless"
     shutil.copytree(ours, headless)
     weights = {name: weight for name, weight in load_file(ours / "model.safetensors").items() if "cls." not in name}
@@ -184,7 +176,7 @@ def test_a_checkpoint_without_a_head_that_predicts_words_has_no_loss(
 
 
 @pytest.mark.slow
-def test_the_rate_in_use_is_told_once_and_stands_on_the_page(toy_race: Any, pretrained: Path, tmp_path: Path) -> None:
+def test_the_rate_in_use_is_told_once_and_stands_on_the_page(toy_race, pretrained, tmp_path):
     notes: list[str] = []
 
     def watch(progress: Any) -> None:
@@ -215,9 +207,7 @@ def test_the_rate_in_use_is_told_once_and_stands_on_the_page(toy_race: Any, pret
         pytest.param("2.7GFLOP", {"ours", "theirs"}, marks=pytest.mark.slow),
     ],
 )
-def test_a_budget_counts_checkpoints_and_races_them_before_adaptations(
-    budget: str, kept: set[str], raced: Any, asked: Any, tmp_path: Path
-) -> None:
+def test_a_budget_counts_checkpoints_and_races_them_before_adaptations(budget, kept, raced, asked, tmp_path):
     given = {**asked, "contestants": ["TAPT", "TF-IDF"], "checkpoints": raced.checkpoints, "out": tmp_path / "run"}
     train = asked["dev"].with_name("train.jsonl")
     left = acclimate.race(train, **given, budget=budget, dry_run=True)
@@ -233,7 +223,7 @@ def test_a_budget_counts_checkpoints_and_races_them_before_adaptations(
 
 
 @pytest.mark.slow
-def test_folds_score_checkpoints_too(toy_race: Any, asked: Any, ours: Path, tmp_path: Path) -> None:
+def test_folds_score_checkpoints_too(toy_race, asked, ours, tmp_path):
     rows = [json.loads(line) for line in (toy_race.inputs / "train.jsonl").read_text().splitlines()]
     given = {**asked, "dev": None, "test": None, "contestants": [], "checkpoints": {"ours": ours}}
     study = acclimate.race(rows, **given, folds=2, finetune__plan__steps=4, finetune__looks=1, out=tmp_path / "run")
@@ -243,7 +233,7 @@ def test_folds_score_checkpoints_too(toy_race: Any, asked: Any, ours: Path, tmp_
     assert {records.read_json(job / "job.json")["contents"]["model"] for job in jobs} == {identity(ours)}
 
 
-def test_a_race_that_pretrains_its_start_takes_checkpoints_too(toy_race: Any, ours: Path) -> None:
+def test_a_race_that_pretrains_its_start_takes_checkpoints_too(toy_race, ours):
     materials = replace(toy_race.materials, checkpoints={"ours": str(ours)})
     entries = enter(replace(toy_race.recipe, contestants=("TAPT",)), materials)
     assert entries.models["ours"] is None
@@ -258,7 +248,7 @@ def test_a_race_that_pretrains_its_start_takes_checkpoints_too(toy_race: Any, ou
     ]  # fmt: skip
 
 
-def test_a_checkpoint_of_the_hub_is_named_in_the_jobs_by_its_id(toy_race: Any, pretrained: Path) -> None:
+def test_a_checkpoint_of_the_hub_is_named_in_the_jobs_by_its_id(toy_race, pretrained):
 
     materials = replace(toy_race.materials, model="owner/model")
     job = look_at_test(probed("ours", None, materials, toy_race.recipe.finetune), materials.task)
@@ -281,12 +271,12 @@ def test_a_checkpoint_of_the_hub_is_named_in_the_jobs_by_its_id(toy_race: Any, p
         ([f"{'x' * 41}=a"], "a name has 1 to 40 letters"),
     ],
 )
-def test_what_is_typed_wrongly_is_refused(stated: list[str], message: str) -> None:
+def test_what_is_typed_wrongly_is_refused(stated, message):
     with pytest.raises(ValueError, match=message):
         parse_checkpoints(stated)
 
 
-def test_names_and_paths_are_taken_as_they_are_typed() -> None:
+def test_names_and_paths_are_taken_as_they_are_typed():
     typed = ["ours=models/a=b", "BGE (small) v1.5 = BAAI/bge-small", "e5+=x", "µ=y"]
     assert parse_checkpoints(typed) == {
         "ours": "models/a=b", "BGE (small) v1.5": "BAAI/bge-small", "e5+": "x", "µ": "y"
@@ -298,14 +288,12 @@ Random-Weights, word list, model"""
 
 
 @pytest.mark.parametrize("name", re.split(r", |\n", TAKEN))
-def test_the_name_of_a_contestant_is_refused_in_any_spelling(name: str, ours: Path) -> None:
+def test_the_name_of_a_contestant_is_refused_in_any_spelling(name, ours):
     with pytest.raises(ValueError, match=r"is already a contestant\. Choose another name"):
         resolve_checkpoints({name: str(ours)}, None, reserved_names=RaceRecipe().reserved_names)
 
 
-def test_what_is_no_encoder_is_refused_before_any_training(
-    pretrained: Path, ours: Path, toy_inputs: Path, tmp_path: Path
-) -> None:
+def test_what_is_no_encoder_is_refused_before_any_training(pretrained, ours, toy_inputs, tmp_path):
     from transformers import GPT2Config, T5Config
 
     recipe = RaceRecipe()
@@ -338,9 +326,7 @@ def test_what_is_no_encoder_is_refused_before_any_training(
         resolve_checkpoints([str(ours)], str(pretrained), reserved_names=recipe.reserved_names)  # type: ignore[arg-type]
 
 
-def test_the_weights_of_a_checkpoint_are_checked_as_those_of_the_model_are(
-    toy_race: Any, asked: Any, pretrained: Path, ours: Path, tmp_path: Path
-) -> None:
+def test_the_weights_of_a_checkpoint_are_checked_as_those_of_the_model_are(toy_race, asked, pretrained, ours, tmp_path):
     def changed(name: str, rename: Any = str, **fields: Any) -> Path:
         shutil.copytree(ours, tmp_path / name)
         about = records.read_json(tmp_path / name / "config.json")
@@ -366,23 +352,21 @@ def test_the_weights_of_a_checkpoint_are_checked_as_those_of_the_model_are(
         assert not (tmp_path / "run").exists()
 
 
-def test_learning_curves_with_checkpoints_are_refused(toy_race: Any, asked: Any, ours: Path, tmp_path: Path) -> None:
+def test_learning_curves_with_checkpoints_are_refused(toy_race, asked, ours, tmp_path):
     given = {**asked, "contestants": ["TAPT"], "checkpoints": {"ours": ours}, "learning_curve": True}
     with pytest.raises(ValueError, match=r"learning_curve scores what the race adapts, .* Remove one of them"):
         acclimate.race(toy_race.inputs / "train.jsonl", **given, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
-def test_a_checkpoint_that_reads_too_little_is_refused(toy_race: Any, theirs: Path, tmp_path: Path) -> None:
+def test_a_checkpoint_that_reads_too_little_is_refused(toy_race, theirs, tmp_path):
     task = replace(toy_race.materials.task, max_tokens=41)
     materials = replace(toy_race.materials, task=task, checkpoints={"theirs": str(theirs)})
     with pytest.raises(ValueError, match=r"checkpoint 'theirs' reads at most 40 tokens, but .* Set --max-tokens 40"):
         enter(replace(toy_race.recipe, contestants=()), materials)
 
 
-def test_a_checkpoint_that_wins_is_handed_over_and_shipped(
-    toy_race: Any, asked: Any, pretrained: Path, tmp_path: Path
-) -> None:
+def test_a_checkpoint_that_wins_is_handed_over_and_shipped(toy_race, asked, pretrained, tmp_path):
     worse = with_noise(pretrained, tmp_path / "worse", seed=5)
     weights = {name: weight * 0 for name, weight in load_file(worse / "model.safetensors").items()}
     save_file(weights, worse / "model.safetensors", metadata={"format": "pt"})  # which reads all texts as the same

@@ -1,7 +1,5 @@
 """Frozen encoders in races: probes, and the linear layer that is used and shipped, alone and with terms beside it."""
 
-from __future__ import annotations
-
 import random
 import re
 import shutil
@@ -87,7 +85,6 @@ def test_without_fine_tuning_there_are_probes_the_baseline_and_the_usual_files(p
     alone = replace(report.outcome, results=report.outcome.results[1:2], against=())
     assert report_of(alone).verdict.startswith("Nothing was fine-tuned. A probe of the frozen model scores ")
     looks = report.facts.looks
-    assert looks is not None
     assert [line for line in looks.lines if "probe" in line] == [f"test probe {name}" for name in NAMES]
 
 
@@ -170,7 +167,6 @@ def test_with_several_adaptations_their_chance_counts_too():
     untouched, tapt = probe_of("untouched", 1.2), probe_of("TAPT", 1.5, adaptations=3)
     outcome = raced(untouched, tapt)
     contrast = outcome.compared.contrast(tapt.key, "untouched, probe")
-    assert contrast is not None
     equal = [replace(untouched.scores[0], seed=number) for number in range(3)]
     naive = compare(tapt.scores, equal, METRICS["accuracy"])
     assert (contrast.comparison.p, contrast.comparison.low) == (naive.p, naive.low)
@@ -186,7 +182,6 @@ def test_the_verdict_says_what_adapting_did_to_the_representation_and_a_probe_ne
     assert sentence in represented(outcome)
     assert "the probe of TAPT is better than the untouched model's" in claims(outcome)
     best = best_on_dev(outcome.results)
-    assert best is not None
     assert not best.probe
     control = raced(probe_of("untouched", 1.2), probe_of("random weights", 0.1))
     assert represented(control) == ""  # nothing adapted it
@@ -278,7 +273,7 @@ def row(kind: str, number: int) -> dict[str, Any]:
     "kind",
     ["pair", "tokens", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("sequence", "multilabel", "score"))],
 )
-def test_it_is_used_and_shipped_and_predicts_as_it_was_scored(kind: str, toy_race: Any, tmp_path: Path) -> None:
+def test_it_is_used_and_shipped_and_predicts_as_it_was_scored(kind, toy_race, tmp_path):
     run = tmp_path / "run"
     asked: dict[str, Any] = {"model": toy_race.base, "contestants": ["frozen"], "max_tokens": 32, "out": run}
     columns = {"text": "text", "label": "label"} | ({"pair": "pair"} if kind == "pair" else {})
@@ -307,9 +302,7 @@ def test_it_is_used_and_shipped_and_predicts_as_it_was_scored(kind: str, toy_rac
 @pytest.mark.parametrize(
     "kind", ["sequence", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("multilabel", "pair", "score"))]
 )
-def test_with_terms_it_is_used_and_shipped_and_predicts_as_it_was_scored(
-    kind: str, toy_race: Any, tmp_path: Path
-) -> None:
+def test_with_terms_it_is_used_and_shipped_and_predicts_as_it_was_scored(kind, toy_race, tmp_path):
     run = tmp_path / "run"
     asked: dict[str, Any] = {"model": toy_race.base, "contestants": [COMBINED], "max_tokens": 32, "out": run}
     columns = {"text": "text", "label": "label"} | ({"pair": "pair"} if kind == "pair" else {})
@@ -349,7 +342,7 @@ def test_with_terms_it_is_used_and_shipped_and_predicts_as_it_was_scored(
         ship(run, tmp_path / "other", onnx=True)
 
 
-def test_a_damaged_or_incomplete_model_is_refused_by_the_name_of_its_file(toy_race: Any, tmp_path: Path) -> None:
+def test_a_damaged_or_incomplete_model_is_refused_by_the_name_of_its_file(toy_race, tmp_path):
     task = open_prepared(toy_race.run / "data")
     layer = probe(str(toy_race.base), task).layer
     fitted = terms_and_states.fit(TfidfRecipe(), task, str(toy_race.base), layer).model
@@ -389,7 +382,7 @@ def test_a_damaged_or_incomplete_model_is_refused_by_the_name_of_its_file(toy_ra
             terms_and_states.read_with_encoder(directory)
 
 
-def test_it_stands_in_every_race_that_names_no_contestants(toy_race: Any) -> None:
+def test_it_stands_in_every_race_that_names_no_contestants(toy_race):
     recipe = replace(toy_race.recipe, contestants=None)
     assert recipe.names(domain=True, general=False) == ("TAPT", "DAPT", "frozen", COMBINED, "TF-IDF")
     assert recipe.names(domain=False, general=False, kind="tokens") == ("TAPT", "frozen", "TF-IDF")
@@ -398,19 +391,16 @@ def test_it_stands_in_every_race_that_names_no_contestants(toy_race: Any) -> Non
         replace(recipe, contestants=(COMBINED,)).names(domain=False, general=False, kind="tokens")
 
 
-def test_in_a_shortened_race_it_is_the_model_that_the_race_pretrains(toy_race: Any) -> None:
+def test_in_a_shortened_race_it_is_the_model_that_the_race_pretrains(toy_race):
     entries = enter(replace(toy_race.recipe, contestants=None), toy_race.materials)
     for share in (1.0, 0.5):
         cut = shortened(entries, Lengths(adapting=share))
-        assert cut.base is not None
         assert [*cut.unadapted] == ["frozen", COMBINED]
         for job in cut.unadapted.values():
             assert job.needs["model"].name == job.needs["fitted"].needs["model"].name == cut.base.name
 
 
-def test_with_a_budget_it_is_fitted_before_the_first_round_and_compared_with_the_untouched_model(
-    toy_race: Any, tmp_path: Path
-) -> None:
+def test_with_a_budget_it_is_fitted_before_the_first_round_and_compared_with_the_untouched_model(toy_race, tmp_path):
     given = {split: toy_race.inputs / f"{split}.jsonl" for split in ("dev", "test")}
     heard: list[str] = []
     study = acclimate.race(

@@ -1,7 +1,5 @@
 """A race on a search task: encoders by their vectors against BM25, and what it hands over."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -33,7 +31,7 @@ def raced(options: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> 
     return acclimate.race(write_toy(place / "toy"), **options, out=place / "run")
 
 
-def test_contestants_are_scored_by_their_rankings_and_compared_per_query(raced: Any, options: dict[str, Any]) -> None:
+def test_contestants_are_scored_by_their_rankings_and_compared_per_query(raced, options):
     outcome, task = raced.outcome, open_prepared(raced.path / "data")
     scores = {(score.contestant, score.seed): score for score in outcome.scores}
     assert {name for name, _ in scores} == {"untouched", "DAPT", "BM25"}
@@ -51,7 +49,7 @@ def test_contestants_are_scored_by_their_rankings_and_compared_per_query(raced: 
     assert "recall@100" in (raced.path / "report.html").read_text()
 
 
-def test_the_encoder_is_handed_over_for_embed(raced: Any) -> None:
+def test_the_encoder_is_handed_over_for_embed(raced):
     """BM25 finds all documents of the toy, so it is the model to use, and the best encoder is beside it."""
     assert raced.outcome.race.use == "BM25"
     assert json.loads((raced.path / "use" / "baseline.json").read_text())["k1"] == 1.2
@@ -66,7 +64,7 @@ def test_the_encoder_is_handed_over_for_embed(raced: Any) -> None:
         raced.embed(["the moon"])
 
 
-def test_predict_and_ship_name_embed_instead(raced: Any, tmp_path: Path) -> None:
+def test_predict_and_ship_name_embed_instead(raced, tmp_path):
     for model in (raced.path, raced.path / "encoder"):
         with pytest.raises(ValueError, match=r"predicts no labels. Compute vectors with acclimate embed"):
             acclimate.predict(model, ["a moon"])
@@ -74,7 +72,7 @@ def test_predict_and_ship_name_embed_instead(raced: Any, tmp_path: Path) -> None
         raced.ship(tmp_path / "shipped", contestant=raced.encoder)
 
 
-def test_a_dry_run_counts_training_on_pairs(options: dict[str, Any], tmp_path: Path) -> None:
+def test_a_dry_run_counts_training_on_pairs(options, tmp_path):
     budget = {**options, "budget": "10min", "dry_run": True, "out": tmp_path / "run"}
     plans = [acclimate.race(write_toy(tmp_path / str(train), train=train), **budget) for train in (False, True)]
     assert all("fine-tun" in str(plan) for plan in plans)
@@ -93,14 +91,12 @@ def test_a_dry_run_counts_training_on_pairs(options: dict[str, Any], tmp_path: P
         ({"text": "body"}, "is read in BEIR's format"),
     ],
 )
-def test_what_a_search_task_lacks_is_refused(
-    options: dict[str, Any], tmp_path: Path, more: dict[str, Any], message: str
-) -> None:
+def test_what_a_search_task_lacks_is_refused(options, tmp_path, more, message):
     with pytest.raises(ValueError, match=message):
         acclimate.race(write_toy(tmp_path / "toy"), **{**options, **more}, out=tmp_path / "run")
 
 
-def test_a_training_query_with_the_words_of_a_test_query_is_a_leak(options: dict[str, Any], tmp_path: Path) -> None:
+def test_a_training_query_with_the_words_of_a_test_query_is_a_leak(options, tmp_path):
     folder = write_toy(tmp_path / "toy", train=True)
     rows = [json.loads(line) for line in (folder / "queries.jsonl").read_text().splitlines()]
     rows[0]["text"] = rows[39]["text"]  # q0 is of train, q39 of test

@@ -1,7 +1,5 @@
 """What a race is told, and what of it is searched."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 

@@ -5,13 +5,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 
 import studies
 from acclimate.core.figures import percent
-from acclimate.core.types import Score
 from acclimate.data.examination import Copies, CorpusFacts, FileFacts, Finding, Leak, ModelFacts, Pieces, Sighting
 from acclimate.races.answer import RaceAnswer
 from acclimate.races.outcome import Curves, LooksAtTest, SearchRecord, Trial, rows
@@ -73,7 +71,7 @@ def lean(report: RaceReport) -> RaceReport:
     return studies.bare(report, leakage=report.leakage)
 
 
-def test_the_page_is_well_formed_ids_are_unique_and_nothing_is_loaded_from_outside(text: str) -> None:
+def test_the_page_is_well_formed_ids_are_unique_and_nothing_is_loaded_from_outside(text):
     page = Page(text)
     assert text.startswith("<!doctype html>")
     assert not page.open
@@ -87,9 +85,7 @@ def test_the_page_is_well_formed_ids_are_unique_and_nothing_is_loaded_from_outsi
     assert "default-src 'none'" in text
 
 
-def test_answer_command_plot_and_table_come_first_and_the_rest_is_folded_under_questions(
-    report: RaceReport, text: str
-) -> None:
+def test_answer_command_plot_and_table_come_first_and_the_rest_is_folded_under_questions(report, text):
     assert f'<h1 dir="auto" class="answer helped">{report.answer.headline}</h1>' in text
     assert all(f'<li dir="auto">{line}</li>' in text for line in report.answer.evidence)
     order = [text.index(part) for part in ("<h1", "Use: ", "Next: <code>", "<svg", "<table", "<details>")]
@@ -102,12 +98,11 @@ def test_answer_command_plot_and_table_come_first_and_the_rest_is_folded_under_q
     assert len(set(titles)) == len(titles) >= 12
 
 
-def test_the_table_has_the_interval_of_the_answer_and_what_failed(report: RaceReport) -> None:
+def test_the_table_has_the_interval_of_the_answer_and_what_failed(report):
     results = (*report.outcome.results, studies.result("TLM", failed="its corpus is empty"))
     failing = replace(report, outcome=replace(report.outcome, results=results))
     rows = {model: list(map(str, cells)) for model, *cells in summary(failing).rows}
     assert list(rows) == [*(row.contestant for row in report.rows), "TLM"]
-    assert report.answer.interval is not None
     low, high = (f"{100 * end:+.1f}" for end in report.answer.interval)
     assert rows[report.answer.model][1].endswith(f" [{low}, {high}]")
     assert rows["DAPT"][3] == "use this"
@@ -116,7 +111,7 @@ def test_the_table_has_the_interval_of_the_answer_and_what_failed(report: RaceRe
     assert studies.SIMPLE in differences(report)
 
 
-def test_every_figure_of_the_sheet_is_on_the_page(report: RaceReport, text: str) -> None:
+def test_every_figure_of_the_sheet_is_on_the_page(report, text):
     names, *lines = csv.reader(io.StringIO(as_csv(report.outcome)))
     table = text[text.index('id="all-figures"') :]
     filled = [name for name, *values in zip(names, *lines, strict=True) if any(values) and name != "contestant"]
@@ -124,7 +119,7 @@ def test_every_figure_of_the_sheet_is_on_the_page(report: RaceReport, text: str)
     assert len(filled) > 25
 
 
-def test_tables_say_what_they_are_and_what_scrolls_can_be_reached(text: str) -> None:
+def test_tables_say_what_they_are_and_what_scrolls_can_be_reached(text):
     page = Page(text)
     assert text.count("<caption>") == text.count("<table")
     assert all("scope" in attributes for attributes in page.all("th"))
@@ -135,7 +130,7 @@ def test_tables_say_what_they_are_and_what_scrolls_can_be_reached(text: str) -> 
         assert attributes["aria-label"]
 
 
-def test_headings_go_down_a_step_at_a_time_and_the_navigation_meets_its_sections(text: str) -> None:
+def test_headings_go_down_a_step_at_a_time_and_the_navigation_meets_its_sections(text):
     page = Page(text)
     levels = [int(tag[1]) for tag, _ in page.elements if re.fullmatch("h[1-6]", tag)]
     assert levels[0] == 1
@@ -144,11 +139,9 @@ def test_headings_go_down_a_step_at_a_time_and_the_navigation_meets_its_sections
     assert [attributes["href"] for attributes in page.all("a")] == ["#contestants"]  # to skip to; folds need no others
 
 
-def test_markup_in_data_stays_text(report: RaceReport, field: list[Score]) -> None:
+def test_markup_in_data_stays_text(report, field):
     nasty = "<script>alert(1)</script>"
     settings = {name: values | {nasty: nasty} for name, values in report.facts.given.items()}
-    assert report.facts.examination is not None
-    assert report.leakage is not None
     twin = Sighting(nasty, nasty, 1.0, nasty, nasty, nasty, nasty, nasty)
     names = {score.contestant: f"{nasty}{score.contestant}" for score in field if score.contestant != "untouched"}
     outcome = studies.raced([replace(score, contestant=names.get(score.contestant, "untouched")) for score in field])
@@ -206,7 +199,7 @@ def test_markup_in_data_stays_text(report: RaceReport, field: list[Score]) -> No
     assert not Page(page).open
 
 
-def test_what_would_turn_or_break_the_text_around_it_is_shown_as_its_escape(lean: RaceReport) -> None:
+def test_what_would_turn_or_break_the_text_around_it_is_shown_as_its_escape(lean):
     label = "a\N{RIGHT-TO-LEFT OVERRIDE}b\x00c\x1b[1md\ud800e"
     page = render(studies.altered(lean, labels=[LabelScore(label, 3, 0.5, 0.6)], remarks=["two\nlines, one\ttab"]))
     assert ">a\\u202eb\\u0000c\\u001b[1md\N{REPLACEMENT CHARACTER}e<" in page
@@ -214,7 +207,7 @@ def test_what_would_turn_or_break_the_text_around_it_is_shown_as_its_escape(lean
     assert page.encode()
 
 
-def test_parts_without_content_leave_no_section(report: RaceReport, text: str) -> None:
+def test_parts_without_content_leave_no_section(report, text):
     bare = Page(render(studies.bare(report)))
     assert not bare.open
     found = {attributes["id"] for attributes in bare.all("h2")}
@@ -226,14 +219,14 @@ def test_parts_without_content_leave_no_section(report: RaceReport, text: str) -
     assert everything > found | {"labels", "confusions", "leakage", "given", "search", "looks", "examination"}
 
 
-def test_the_doctor_of_the_model_is_on_the_page(report: RaceReport) -> None:
+def test_the_doctor_of_the_model_is_on_the_page(report):
     examined = replace(report.facts.examination, model=ModelFacts("bert", 22_700_000, 6, 384, 30_522, False, True))
     page = render(studies.altered(report, examination=examined))
     assert "head for masked words" in page
     assert "22.7 M" in page
 
 
-def test_settings_that_differ_stand_out(text: str) -> None:
+def test_settings_that_differ_stand_out(text):
     same = re.findall(
         r'<tr class="same">\s*<th scope="row" dir="auto"><span class="clip" title="[^"]*">([^<]+)</span>', text
     )
@@ -241,7 +234,7 @@ def test_settings_that_differ_stand_out(text: str) -> None:
     assert {"seeds", "epochs"} <= set(same)
 
 
-def test_facts_read_naturally(report: RaceReport) -> None:
+def test_facts_read_naturally(report):
     facts = {
         "steps": 12_000,
         "rate": 5e-5,
@@ -258,14 +251,14 @@ def test_facts_read_naturally(report: RaceReport) -> None:
     assert '<li dir="auto">Use: DAPT, in runs/race/use</li>' in render(report)
 
 
-def test_writing_is_whole_deterministic_and_small(report: RaceReport, text: str, tmp_path: Path) -> None:
+def test_writing_is_whole_deterministic_and_small(report, text, tmp_path):
     path = write_page(tmp_path / "report.html", race_page(report))
     assert path.read_text() == text
     assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
     assert path.stat().st_size < 2_000_000
 
 
-def test_a_page_too_large_is_refused_and_the_old_one_stays(lean: RaceReport, tmp_path: Path) -> None:
+def test_a_page_too_large_is_refused_and_the_old_one_stays(lean, tmp_path):
     path = tmp_path / "report.html"
     path.write_text("the old one")
     with pytest.raises(ValueError, match="Reduce the points of its curves"):
@@ -273,8 +266,7 @@ def test_a_page_too_large_is_refused_and_the_old_one_stays(lean: RaceReport, tmp
     assert path.read_text() == "the old one"
 
 
-def test_leakage_that_changes_the_verdict_is_said_plainly(lean: RaceReport) -> None:
-    assert lean.leakage is not None
+def test_leakage_that_changes_the_verdict_is_said_plainly(lean):
     same = render(lean)
     assert "Without the 12 test items that occur in the training data the answer is the same:" in same
     changed = replace(lean.leakage, changed=["only with the leaked items, DAPT is better than the untouched model"])
@@ -283,39 +275,35 @@ def test_leakage_that_changes_the_verdict_is_said_plainly(lean: RaceReport) -> N
     assert "the answer is the same" not in text
 
 
-def test_both_scores_of_each_contestant_stand_side_by_side(report: RaceReport, text: str) -> None:
-    assert report.leakage is not None
+def test_both_scores_of_each_contestant_stand_side_by_side(report, text):
     table = text[text.index("Scored both ways</h3>") :]
     table = table[table.index("<tbody>") : table.index("</tbody>")]
-    assert report.leakage.outcome is not None
     others = {row.contestant: row for row in rows(report.leakage.outcome)}
     for row, line in zip(report.rows, table.split("<tr")[1:], strict=True):
         means = [float(value) for value in re.findall(r'data-value="([^"]*)"', line)[::3]]
         assert means == [row.score.mean, others[row.contestant].score.mean]
 
 
-def test_no_leak_and_nothing_left_are_said_too(lean: RaceReport) -> None:
+def test_no_leak_and_nothing_left_are_said_too(lean):
     assert "No scored text, exact or nearly the same" in render(studies.altered(lean, leakage=Leakage([], 400)))
-    assert lean.leakage is not None
     all_of_them = Leakage(lean.leakage.leaks, 400, 399)
     text = render(studies.altered(lean, leakage=all_of_them))
     assert "399 of the 400 test items also occur in the training data, so too few" in text
 
 
-def test_alerts_are_on_top_and_remarks_are_folded(report: RaceReport, text: str) -> None:
+def test_alerts_are_on_top_and_remarks_are_folded(report, text):
     assert all(text.index("<h1") < text.index(alert) < text.index("<svg") for alert in report.alerts)
     folded = text.index("What else did the race find?")
     assert all(folded < text.index(remark) < text.index("What does each run score?") for remark in report.remarks)
 
 
-def test_the_probability_of_improvement_stands_behind_the_comparisons(lean: RaceReport, text: str) -> None:
+def test_the_probability_of_improvement_stands_behind_the_comparisons(lean, text):
     assert ">improves</th>" in text
     for row in lean.rows[1:]:
-        assert row.comparison is not None
         assert f'data-value="{row.comparison.improvement}">{percent(row.comparison.improvement or 0)}' in text
 
 
-def test_confusions_have_the_number_in_each_cell_and_its_share_as_shade(lean: RaceReport) -> None:
+def test_confusions_have_the_number_in_each_cell_and_its_share_as_shade(lean):
     table = Confusion("DAPT", ("a", "b"), 0, ((3.0, 1.0), (0.0, 2.5)))
     text = render(studies.altered(lean, confusions=[table]))
     cells = re.findall(r'<td class="number ?([^"]*)" data-value="[^"]*" style="--share: ([\d.]+)">([\d.]+)</td>', text)
@@ -323,21 +311,21 @@ def test_confusions_have_the_number_in_each_cell_and_its_share_as_shade(lean: Ra
     assert cells[3:5] == [("zero", "0.000", "0"), ("right", "1.000", "2.5")]
 
 
-def test_a_task_of_numbers_has_a_plot_of_them_and_no_labels() -> None:
+def test_a_task_of_numbers_has_a_plot_of_them_and_no_labels():
     text = render(studies.report_of_numbers())
     assert "points of Pearson&#39;s r" in text
     assert text.count("Gold against predicted, ") >= 2
     assert 'id="labels"' not in text
 
 
-def test_where_the_untouched_model_wins_it_is_not_compared_with_itself(lean: RaceReport, report: RaceReport) -> None:
+def test_where_the_untouched_model_wins_it_is_not_compared_with_itself(lean, report):
     text = render(studies.altered(lean, labels=report.labels, use="untouched", encoder="untouched"))
     assert "The untouched model, the best encoder on dev, points of F1." in text
     assert ">Difference</th>" not in text
     assert ">Difference</th>" in render(studies.altered(lean, labels=report.labels, use="DAPT", encoder="DAPT"))
 
 
-def test_a_page_with_thousands_of_long_labels_stays_small_and_says_what_it_left_out(lean: RaceReport) -> None:
+def test_a_page_with_thousands_of_long_labels_stays_small_and_says_what_it_left_out(lean):
     names = [f"{i:,} {'x' * 1_000}" for i in range(5_000)]
     examination = replace(
         studies.examination(),
@@ -362,9 +350,7 @@ def test_a_page_with_thousands_of_long_labels_stays_small_and_says_what_it_left_
     assert "The first 900 of 2,800." in text
 
 
-def test_losses_on_general_text_stand_beside_the_scores_and_in_a_plot_of_their_own(
-    report: RaceReport, text: str
-) -> None:
+def test_losses_on_general_text_stand_beside_the_scores_and_in_a_plot_of_their_own(report, text):
     assert '<td class="number" data-value="4.36">4.36 (+0.49)</td>' in text
     assert '<td class="number" data-value="3.87">3.87</td>' in text
     for kind in ("domain", "general"):
@@ -378,7 +364,7 @@ def searched(trials: Sequence[Trial]) -> SearchRecord:
     return SearchRecord("", "docstrings", tuple(trials))
 
 
-def test_equal_chances_are_said_to_be_equal_and_who_may_weigh_classes() -> None:
+def test_equal_chances_are_said_to_be_equal_and_who_may_weigh_classes():
     assert search_remark([searched(studies.trials(["untouched", "DAPT"]))], {"TF-IDF": {"settings tried": 4}}) == (
         "4 settings of each contestant were tried, and only dev was used to choose among them."
     )
@@ -387,7 +373,7 @@ def test_equal_chances_are_said_to_be_equal_and_who_may_weigh_classes() -> None:
     assert said.endswith(" TF-IDF may weigh classes (tfidf.class_weights), encoders never do.")
 
 
-def test_unequal_chances_are_said_to_be_unequal_and_without_a_search_nothing_is_said() -> None:
+def test_unequal_chances_are_said_to_be_unequal_and_without_a_search_nothing_is_said():
     extra = Trial("DAPT", "rate 9e-05", 0, 60, 1, 0.7, False)
     given = {"untouched": {"settings tried": 4}, "TF-IDF": {"settings tried": 2}}
     assert search_remark([searched([*studies.trials(["untouched", "DAPT"]), extra])], given) == (
@@ -412,10 +398,10 @@ def test_unequal_chances_are_said_to_be_unequal_and_without_a_search_nothing_is_
         (LooksAtTest(30, 2), "These test labels were opened by 2 earlier races on this machine. The"),
     ],
 )
-def test_earlier_looks_are_a_warning(looks: LooksAtTest, begins: str) -> None:
+def test_earlier_looks_are_a_warning(looks, begins):
     assert looks.warning().startswith(begins)
 
 
-def test_first_looks_are_none() -> None:
+def test_first_looks_are_none():
     assert LooksAtTest(30).warning() == ""
     assert LooksAtTest(1).sentence() == "This race opened the labels of the test set once, after all choices were made."

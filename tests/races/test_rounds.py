@@ -1,7 +1,5 @@
 """A race in rounds, on the toy task: it is compared by complete rounds, and goes on where it was stopped."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
@@ -68,7 +66,7 @@ def race_in(
     return recorded(run)
 
 
-def test_a_race_without_a_limit_does_all_rounds(toy_race: Raced) -> None:
+def test_a_race_without_a_limit_does_all_rounds(toy_race):
     outcome = recorded(toy_race.run)
     assert (outcome.rounds, outcome.first_impression) == (2, False)
     plan = [json.loads(line)["label"] for line in (toy_race.run / "plan.jsonl").read_text().splitlines()]
@@ -77,7 +75,7 @@ def test_a_race_without_a_limit_does_all_rounds(toy_race: Raced) -> None:
     assert plan.index("fine-tune untouched, seed 0") < plan.index("TAPT")
 
 
-def test_of_a_first_round_that_was_stopped_those_at_its_end_are_shown(toy_race: Raced, tmp_path: Path) -> None:
+def test_of_a_first_round_that_was_stopped_those_at_its_end_are_shown(toy_race, tmp_path):
     """By an interruption; the time that is up stops the next test's."""
     watch = stopping("fine-tune DAPT", KeyboardInterrupt)
     outcome = race_in(tmp_path / "run", toy_race, watch=watch, pages=True, left="fine-tune-dapt-*")
@@ -91,31 +89,27 @@ def test_of_a_first_round_that_was_stopped_those_at_its_end_are_shown(toy_race: 
     assert "95%" not in text.partition("Costs")[0].partition("Scores on test")[2]
 
 
-def test_rounds_that_are_not_complete_are_not_compared(toy_race: Raced, tmp_path: Path) -> None:
+def test_rounds_that_are_not_complete_are_not_compared(toy_race, tmp_path):
     watch = stopping("fine-tune TAPT, seed 1", KeyboardInterrupt)
     outcome = race_in(tmp_path / "run", toy_race, watch=watch, pages=True, left="fine-tune-*-seed-1-*")
     assert (outcome.rounds, outcome.first_impression) == (1, True)
     assert {(score.contestant, score.seed) for score in outcome.scores} == {
         (name, 0) for name in ("untouched", "TAPT", "DAPT", "TF-IDF")
     }
-    assert outcome.race is not None
     assert outcome.race.stopped == "it was interrupted"
     assert "First impression after 1 round." in (tmp_path / "run" / "table.txt").read_text()
     begun = [path.name for path in (tmp_path / "run" / "jobs").glob("fine-tune-untouched-seed-1-*/result.json")]
     assert begun == ["result.json"], "it is kept for a session that goes on"
 
 
-def test_where_the_untouched_model_was_not_fine_tuned_its_probe_and_the_baseline_are_scored(
-    toy_race: Raced, tmp_path: Path
-) -> None:
+def test_where_the_untouched_model_was_not_fine_tuned_its_probe_and_the_baseline_are_scored(toy_race, tmp_path):
     outcome = race_in(tmp_path / "run", toy_race, watch=stopping("fine-tune untouched", TimeUpError))
     assert {result.row for result in outcome.results} == {"untouched, probe", "TF-IDF"}
-    assert outcome.race is not None
     assert outcome.race.use == "TF-IDF"
     assert (tmp_path / "run" / "use" / "race.json").exists()
 
 
-def test_where_even_the_probe_was_interrupted_the_baseline_is_the_answer(toy_race: Raced, tmp_path: Path) -> None:
+def test_where_even_the_probe_was_interrupted_the_baseline_is_the_answer(toy_race, tmp_path):
     outcome = race_in(tmp_path / "run", toy_race, watch=stopping("probe untouched", KeyboardInterrupt), pages=True)
     assert {result.row for result in outcome.results} == {"TF-IDF"}
     table = (tmp_path / "run" / "table.txt").read_text()
@@ -124,7 +118,7 @@ def test_where_even_the_probe_was_interrupted_the_baseline_is_the_answer(toy_rac
     assert (tmp_path / "run" / "report.html").exists()
 
 
-def test_a_budget_of_flops_counts_rounds_and_a_larger_one_goes_on(toy_race: Raced, tmp_path: Path) -> None:
+def test_a_budget_of_flops_counts_rounds_and_a_larger_one_goes_on(toy_race, tmp_path):
     run, one_round = tmp_path / "run", tmp_path / "one round"
     shutil.copytree(toy_race.run, one_round, ignore=shutil.ignore_patterns("*seed-1*"))
     spent = {rounds: Budget(1, "flops", "").spent(place) for rounds, place in ((1, one_round), (2, toy_race.run))}
@@ -142,9 +136,7 @@ def test_a_budget_of_flops_counts_rounds_and_a_larger_one_goes_on(toy_race: Race
     assert settings < {path.parent.name for path in (run / "jobs").glob("fine-tune-*/result.json")}
 
 
-def test_adapting_is_shortened_at_the_pace_of_the_untouched_models_fine_tuning(
-    toy_race: Raced, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_adapting_is_shortened_at_the_pace_of_the_untouched_models_fine_tuning(toy_race, tmp_path, monkeypatch):
     def costs(entries: Entries, *arguments: object, **options: object) -> RoundCosts:
         names = [*entries.models]
         adapting = tuple(CostOfJob(12.0, (name,)) for name in names[1:])
@@ -177,7 +169,7 @@ def test_adapting_is_shortened_at_the_pace_of_the_untouched_models_fine_tuning(
     assert outcome.rounds == 1
 
 
-def test_a_budget_of_a_second_is_accepted_and_says_what_it_would_take(toy_race: Raced, tmp_path: Path) -> None:
+def test_a_budget_of_a_second_is_accepted_and_says_what_it_would_take(toy_race, tmp_path):
     told: list[str] = []
 
     def watch(progress: Progress) -> None:
@@ -189,7 +181,7 @@ def test_a_budget_of_a_second_is_accepted_and_says_what_it_would_take(toy_race: 
     assert not [*(tmp_path / "run" / "jobs").glob("fine-tune*")]
 
 
-def test_raw_text_that_takes_too_long_to_read_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_raw_text_that_takes_too_long_to_read_is_left_out(tmp_path, monkeypatch):
     reads = race.gather
 
     def slow(inputs: Inputs, *values: Any, **stated: Any) -> Materials:
@@ -221,9 +213,7 @@ def test_raw_text_that_takes_too_long_to_read_is_left_out(tmp_path: Path, monkey
         race.design(replace(recipe, contestants=("DAPT",)), materials)
 
 
-def test_a_contestant_that_fails_in_a_later_round_is_out_and_the_others_go_on(
-    toy_race: Raced, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_contestant_that_fails_in_a_later_round_is_out_and_the_others_go_on(toy_race, tmp_path, monkeypatch):
     do = work.FINE_TUNE.do
 
     def fails(*, recipe: dict[str, Any], out: Path, **others: Any) -> Any:
@@ -240,7 +230,7 @@ def test_a_contestant_that_fails_in_a_later_round_is_out_and_the_others_go_on(
 
 
 @pytest.mark.parametrize("name", ["use", "encoder", "baseline"])
-def test_a_folder_that_no_race_wrote_is_not_replaced(name: str, toy_race: Raced, tmp_path: Path) -> None:
+def test_a_folder_that_no_race_wrote_is_not_replaced(name, toy_race, tmp_path):
     own = tmp_path / "run" / name / "mine.txt"
     own.parent.mkdir(parents=True)
     own.write_text("mine")

@@ -1,7 +1,5 @@
 """All rounds without a look at the test set, on made-up scores: what fails stops nothing else, all is planned."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

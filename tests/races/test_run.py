@@ -1,8 +1,5 @@
 """What ends a study, and what only fails one of its cells (tests/studies/test_conformance.py)."""
 
-from __future__ import annotations
-
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,9 +12,7 @@ from acclimate.races.run import run
 
 
 @pytest.mark.parametrize("error", [KeyError("a mistake of ours"), AssertionError()])
-def test_an_error_that_no_job_raised_ends_the_study(
-    error: Exception, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_an_error_that_no_job_raised_ends_the_study(error, monkeypatch, tmp_path):
     def mistaken(*given: Any, **more: Any) -> None:
         raise error
 

@@ -1,7 +1,5 @@
 """Which setting each contestant gets, on made-up dev scores."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import replace

@@ -2,9 +2,8 @@
 
 import shutil
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
@@ -28,13 +27,10 @@ from acclimate.races.settling import (
 from acclimate.statistics.answer import answer_of
 from acclimate.statistics.sequential import evaluation_level
 from acclimate.tasks.prepared import Prepared
-from conftest import Raced
 from made_up_races import resampled
 
 
-def test_a_race_ends_once_it_is_settled_and_a_resumed_one_keeps_its_evaluations(
-    toy_race: Raced, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_race_ends_once_it_is_settled_and_a_resumed_one_keeps_its_evaluations(toy_race, tmp_path, monkeypatch):
     """No gain of 45 points is possible, which three rounds show. The rounds are then resumed with other evaluations."""
     monkeypatch.setattr(settling, "FEWEST_ROWS", 30)
     run = tmp_path / "run"
@@ -45,7 +41,6 @@ def test_a_race_ends_once_it_is_settled_and_a_resumed_one_keeps_its_evaluations(
     recipe = replace(toy_race.recipe, contestants=("TAPT",), seeds=5, until="settled", margin=45.0)
     outcome = run_race(recipe, toy_race.materials, run, command="acclimate race")
     assert outcome.rounds == 3
-    assert outcome.answer is not None
     assert outcome.answer.kind == "no gain that matters"
     assert outcome.answer.gains[0].single_level == pytest.approx(evaluation_level(3))
     [evaluation] = evaluations_in(run)
@@ -81,9 +76,7 @@ def test_a_race_ends_once_it_is_settled_and_a_resumed_one_keeps_its_evaluations(
     ("gain", "spread", "rows", "end"),
     [(0.2, 0.005, 300, SETTLED), (-0.2, 0.005, 300, SETTLED), (0.02, 0.0, 60, TEST_ROWS), (0.05, 0.05, 3_000, "")],
 )
-def test_an_evaluation_ends_a_race_if_it_is_settled_or_only_test_rows_can_settle_it(
-    gain: float, spread: float, rows: int, end: str
-) -> None:
+def test_an_evaluation_ends_a_race_if_it_is_settled_or_only_test_rows_can_settle_it(gain, spread, rows, end):
     sides = [resampled(name, gain=gain * (name == "A"), spread=spread, rows=rows, seeds=4) for name in ("A", "0")]
     answer = answer_of(sides[:1], sides[1], level=evaluation_level(4))
     assert evaluation_of(answer, rounds=4, margin=1.0).end == end
@@ -98,7 +91,7 @@ def test_an_evaluation_ends_a_race_if_it_is_settled_or_only_test_rows_can_settle
         ({"rows": 20}, "20 test rows can settle only differences of about 20 points"),
     ],
 )
-def test_what_cannot_be_settled_is_refused(about: dict[str, Any], message: str) -> None:
+def test_what_cannot_be_settled_is_refused(about, message):
     recipe = RaceRecipe(until="settled", seeds=about.get("seeds", 20))
     task = cast(Prepared, SimpleNamespace(sizes={"test": about.get("rows", 50)}))
     with pytest.raises(ValueError, match=message):

@@ -1,7 +1,5 @@
 """What a study came to, written: text, CSV, JSON and page say the same, and tell what failed."""
 
-from __future__ import annotations
-
 import csv
 import re
 from dataclasses import replace

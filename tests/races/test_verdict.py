@@ -43,11 +43,10 @@ def predicting(outcome: Outcome, predicted: Mapping[str, Sequence[str]]) -> Outc
         )
         for each in outcome.results
     )
-    assert outcome.race is not None
     return replace(outcome, results=results, race=replace(outcome.race, use="DAPT", encoder="DAPT"))
 
 
-def test_what_gives_one_answer_is_named_and_what_the_model_to_use_never_predicts() -> None:
+def test_what_gives_one_answer_is_named_and_what_the_model_to_use_never_predicts():
     outcome = race_of([untouched(), rival("DAPT", 0.03, p=0.01), rival("TF-IDF", 0.0, p=0.9)], baselines=["TF-IDF"])
     said = {"untouched": "aaaaaabbbc", "DAPT": "aaaaaaaaab", "TF-IDF": "aaaaaaaaaa"}
     assert [*one_sided(predicting(outcome, said))] == [
@@ -58,14 +57,13 @@ def test_what_gives_one_answer_is_named_and_what_the_model_to_use_never_predicts
     assert not [*one_sided(predicting(outcome, dict.fromkeys(said, "aaaaaabbbc")))]
 
 
-def test_the_rows_of_a_race_are_given_back() -> None:
+def test_the_rows_of_a_race_are_given_back():
     stated = [untouched(), rival("DAPT", 0.031, p=0.002), rival("TAPT", 0.01, p=0.3)]
     assert rows(race_of(stated)) == stated
 
 
-def test_a_race_that_established_nothing_names_what_else_to_try() -> None:
+def test_a_race_that_established_nothing_names_what_else_to_try():
     nothing = race_of([untouched(), rival("TAPT", 0.001, p=0.9)])
-    assert nothing.race is not None
     said = further(nothing)
     assert said.startswith("Raw text of the domain (--corpus) adds contestants that adapt on it")
     assert GUIDE in said
@@ -76,12 +74,10 @@ def test_a_race_that_established_nothing_names_what_else_to_try() -> None:
     assert not further(race_of([untouched(), rival("TAPT", 0.001, p=0.9)], untaught={"untouched", "TAPT"}))
 
 
-def test_the_spread_is_that_of_encoders_and_not_of_a_baseline_which_has_no_seed() -> None:
+def test_the_spread_is_that_of_encoders_and_not_of_a_baseline_which_has_no_seed():
     tapt, simple = rival("TAPT", 0.001, p=0.9, half=0.05), rival(SIMPLE, -0.1, p=0.001, half=0.001)
     both = next_race(race_of([untouched(), tapt, simple], baselines={SIMPLE}))
     alone = next_race(race_of([untouched(), tapt]))
-    assert both is not None
-    assert alone is not None
     assert both == replace(alone, comparisons=2)
 
 
@@ -94,7 +90,7 @@ def test_the_spread_is_that_of_encoders_and_not_of_a_baseline_which_has_no_seed(
         (-0.08, 400, 400, ""),
     ],
 )
-def test_a_model_that_is_far_worse_on_test_than_on_dev_is_named(gain: float, dev: int, test: int, why: str) -> None:
+def test_a_model_that_is_far_worse_on_test_than_on_dev_is_named(gain, dev, test, why):
     dapt = replace(rival("DAPT", gain, p=0.9), dev=(0.8,) * 3)
     outcome = predicting(race_of([untouched(), dapt]), {"untouched": "aaaaaabbbc", "DAPT": "aaaaaabbbc"})
     sizes = {"dev": dev, "test": test}
@@ -104,10 +100,9 @@ def test_a_model_that_is_far_worse_on_test_than_on_dev_is_named(gain: float, dev
 
 
 @pytest.mark.parametrize("used", ["untouched", "DAPT"])
-def test_a_choice_of_dev_that_is_not_the_better_one_on_test_is_named(used: str) -> None:
+def test_a_choice_of_dev_that_is_not_the_better_one_on_test_is_named(used):
     dapt = replace(rival("DAPT", 0.1, p=0.001), dev=(0.7,) * 3)
     outcome = predicting(race_of([untouched(), dapt]), {"untouched": "bbbbbbaaba", "DAPT": "aaaaaabbbc"})
-    assert outcome.race is not None
     sentences = one_sided(replace(outcome, race=replace(outcome.race, use=used, encoder=used)))
     found = [sentence for sentence in sentences if "is chosen only on dev" in sentence]
     assert len(found) == (used == "untouched")
@@ -115,12 +110,11 @@ def test_a_choice_of_dev_that_is_not_the_better_one_on_test_is_named(used: str) 
     assert all(said in each for each in found)
 
 
-def test_a_baseline_to_use_that_is_ahead_on_test_too_is_no_cause_for_a_warning() -> None:
+def test_a_baseline_to_use_that_is_ahead_on_test_too_is_no_cause_for_a_warning():
     dapt, simple = replace(rival("DAPT", 0.1, p=0.001), dev=(0.7,) * 3), rival("TF-IDF", 0.2, p=0.001)
     outcome = race_of([untouched(), dapt, replace(simple, dev=(0.9,) * 3)])
     answers = {"untouched": "bbbbbbaaba", "DAPT": "aaaaaabbbb", "TF-IDF": "aaaaaabbbc"}
     outcome = predicting(outcome, answers)
-    assert outcome.race is not None
     facts = replace(outcome.race, use="TF-IDF", encoder="DAPT")
     assert not [each for each in one_sided(replace(outcome, race=facts)) if "is chosen only on dev" in each]
 
@@ -132,7 +126,7 @@ def replace_notes(outcome: Outcome, notes: tuple[str, ...]) -> Outcome:
     return found
 
 
-def test_claims_are_what_the_verdict_says() -> None:
+def test_claims_are_what_the_verdict_says():
     raced = [untouched(), rival("DAPT", 0.031, p=0.002), rival("TAPT", 0.01, p=0.3)]
     assert claims(race_of(raced)) == ["DAPT is better than the untouched model"]
     assert claims(race_of([untouched(), rival("TAPT", 0.01, p=0.3)])) == []
@@ -141,7 +135,7 @@ def test_claims_are_what_the_verdict_says() -> None:
     assert claims(race_of(simple, baselines={SIMPLE})) == [f"no encoder scores above {SIMPLE}"]
 
 
-def test_where_no_encoder_learnt_anything_the_baseline_has_its_code() -> None:
+def test_where_no_encoder_learnt_anything_the_baseline_has_its_code():
     others = [replace(rival(name, 0.1, p=0.001), comparison=None, p_adjusted=None) for name in ("DAPT", SIMPLE)]
     outcome = race_of([untouched(), *others], untaught={"untouched", "DAPT"}, baselines={SIMPLE})
     assert best_on_dev([result for result in outcome.results if result.encoder]) is None
@@ -150,7 +144,7 @@ def test_where_no_encoder_learnt_anything_the_baseline_has_its_code() -> None:
     assert without_encoder(known).endswith("as scikit-learn has it, to be fitted on the training rows: make().")
 
 
-def test_a_baseline_at_the_level_of_guesses_heads_no_verdict() -> None:
+def test_a_baseline_at_the_level_of_guesses_heads_no_verdict():
     ahead = replace(rival(SIMPLE, 0.1, p=0.001), comparison=None, p_adjusted=None)
     outcome = race_of([untouched(), rival("DAPT", 0.03, p=0.01), ahead], untaught={SIMPLE}, baselines={SIMPLE})
     assert verdict(outcome).startswith("Adapting helped: DAPT is better than the untouched model. DAPT: +3.0 points")
@@ -164,7 +158,7 @@ def test_a_baseline_at_the_level_of_guesses_heads_no_verdict() -> None:
 
 
 @pytest.mark.parametrize(("predicted", "warned"), [("a", True), ("right", False)])
-def test_encoders_that_score_as_a_constant_answer_are_called_that(predicted: str, warned: bool) -> None:
+def test_encoders_that_score_as_a_constant_answer_are_called_that(predicted, warned):
     gold = ("a",) * 6 + ("b",) * 4
     guesses = gold if predicted == "right" else ("a",) * 10
     value = METRICS["accuracy"].compute(gold, guesses)
@@ -177,13 +171,13 @@ def test_encoders_that_score_as_a_constant_answer_are_called_that(predicted: str
     assert not warned or "60.0 points, the same answer to every text 60.0" in found[0]
 
 
-def test_a_class_that_does_not_count_is_no_constant_answer_to_be_above() -> None:
+def test_a_class_that_does_not_count_is_no_constant_answer_to_be_above():
     gold = ("false",) * 6 + ("a",) * 4
     without = metric_named("micro_f1 without false")
     assert constant_score(gold, "sequence", without) == without.compute(gold, ("a",) * 10) > 0.5
 
 
-def test_pretraining_that_learnt_little_more_than_frequencies_is_named() -> None:
+def test_pretraining_that_learnt_little_more_than_frequencies_is_named():
     outcome = race_of([untouched(), rival("TLM", 0.1, p=0.01)])
     assert not any("frequencies" in line for line in warnings(outcome))
     near = [replace(each, facts={NEAR: "1 of 3"} if each.row == "TLM" else {}) for each in outcome.results]
@@ -191,7 +185,7 @@ def test_pretraining_that_learnt_little_more_than_frequencies_is_named() -> None
     assert "frequencies: TLM (1 of 3). Differences may show which runs have left that plateau" in said
 
 
-def test_runs_that_learnt_nothing_are_counted_and_named_in_any_study() -> None:
+def test_runs_that_learnt_nothing_are_counted_and_named_in_any_study():
     outcome = studies.outcome_of_pairs()
 
     def runs(row: str, column: str, nothing: int, again: int) -> CellResult:
@@ -207,7 +201,7 @@ def test_runs_that_learnt_nothing_are_counted_and_named_in_any_study() -> None:
 
 
 @pytest.mark.parametrize("learnt", [True, False])
-def test_a_target_that_no_model_has_learnt_carries_no_difference(learnt: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_target_that_no_model_has_learnt_carries_no_difference(learnt, monkeypatch):
     outcome = studies.outcome_of_pairs()
     best = max(
         sum(score.test for score in each.scores) / len(each.scores)

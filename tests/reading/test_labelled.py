@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import gzip
 import io
 import json
@@ -48,7 +46,7 @@ def jsonl(path: Path, labels: Sequence[Any], **more: Sequence[Any]) -> Path:
     return path
 
 
-def test_three_files_stay_what_they_are(tmp_path: Path) -> None:
+def test_three_files_stay_what_they_are(tmp_path):
     stated = LabelledFiles(
         csv(tmp_path / "train.csv", ["yes", "no"] * 3),
         csv(tmp_path / "dev.csv", ["no"], 100),
@@ -68,7 +66,7 @@ AMOUNTS = [number % 60 for number in range(120)]
 
 
 @pytest.mark.parametrize("write", [csv, lambda path, labels: jsonl(path.with_suffix(".jsonl"), labels)])
-def test_many_whole_numbers_become_classes_and_a_note_names_the_kind_that_predicts_numbers(tmp_path, write) -> None:
+def test_many_whole_numbers_become_classes_and_a_note_names_the_kind_that_predicts_numbers(tmp_path, write):
     train = write(tmp_path / "train.csv", AMOUNTS)
     found = read_files(LabelledFiles(train))
     assert (found.kind, len(found.labels)) == ("sequence", 60)
@@ -82,7 +80,7 @@ def test_many_whole_numbers_become_classes_and_a_note_names_the_kind_that_predic
     assert not any("--kind" in note for note in few.notes)
 
 
-def test_another_column_of_texts_is_named_where_no_pair_is_stated(tmp_path: Path) -> None:
+def test_another_column_of_texts_is_named_where_no_pair_is_stated(tmp_path):
     """A user who forgets --pair gets scores of half the question, and no word on it."""
     labels = ["yes", "no"] * 15
     more = {
@@ -111,7 +109,7 @@ def test_another_column_of_texts_is_named_where_no_pair_is_stated(tmp_path: Path
     ("name", "tags"),
     [("train.conll", "B-Drug O"), ("train.bio.gz", "NOUN VERB"), ("train.tsv", "B-Drug O"), ("train.txt.gz", "B O")],
 )
-def test_words_with_tags_are_told_by_content_or_ending(tmp_path: Path, name: str, tags: str) -> None:
+def test_words_with_tags_are_told_by_content_or_ending(tmp_path, name, tags):
     first, second = tags.split()
     lines = "".join(f"Aspirin\t{first}\nhelps\t{second}\nnow{number}\t{second}\n\n" for number in range(60))
     (tmp_path / name).write_bytes(gzip.compress(lines.encode()) if name.endswith("gz") else lines.encode())
@@ -122,7 +120,7 @@ def test_words_with_tags_are_told_by_content_or_ending(tmp_path: Path, name: str
         read_files(LabelledFiles(tmp_path / name, kind="sequence"))
 
 
-def test_a_table_with_a_column_of_tags_is_a_table(tmp_path: Path) -> None:
+def test_a_table_with_a_column_of_tags_is_a_table(tmp_path):
     rows = [f"text {number}\t{'OB'[number % 2]}" for number in range(60)]
     (tmp_path / "train.tsv").write_text("\n".join(["text\tlabel", *rows]))
     assert read_files(LabelledFiles(tmp_path / "train.tsv")).kind == "sequence"
@@ -136,17 +134,17 @@ def test_a_table_with_a_column_of_tags_is_a_table(tmp_path: Path) -> None:
         [f"code {number % 60}" for number in range(120)],
     ],
 )
-def test_few_numbers_numbers_of_many_rows_each_and_names_are_classes_without_a_note(tmp_path, labels) -> None:
+def test_few_numbers_numbers_of_many_rows_each_and_names_are_classes_without_a_note(tmp_path, labels):
     assert not any("--kind" in note for note in read_files(LabelledFiles(csv(tmp_path / "train.csv", labels))).notes)
 
 
-def test_where_a_number_stands_in_one_row_the_error_names_the_kind_that_predicts_numbers(tmp_path: Path) -> None:
+def test_where_a_number_stands_in_one_row_the_error_names_the_kind_that_predicts_numbers(tmp_path):
     way_out = r"If labels are numbers to predict, add --kind score; else add rows, give it another label"
     with pytest.raises(ValueError, match=way_out):
         read_files(LabelledFiles(csv(tmp_path / "train.csv", [str(number) for number in range(120)])))
 
 
-def test_what_is_missing_is_split_off_and_said(tmp_path: Path) -> None:
+def test_what_is_missing_is_split_off_and_said(tmp_path):
     train = csv(tmp_path / "train.csv", ["yes", "no", "no", "maybe"] * 50)
     both = read_files(LabelledFiles(train, seed=3))
     assert {split: len(rows) for split, rows in both.splits.items()} == {"train": 140, "dev": 20, "test": 40}
@@ -175,9 +173,7 @@ def test_what_is_missing_is_split_off_and_said(tmp_path: Path) -> None:
         (["b; a ;", "a"] * 20, {"separator": ";"}, "multilabel", ("a", "b")),
     ],
 )
-def test_the_kind_is_told_by_the_labels(
-    tmp_path: Path, labels: list[Any], stated: dict[str, Any], kind: str, first: object
-) -> None:
+def test_the_kind_is_told_by_the_labels(tmp_path, labels, stated, kind, first):
     found = read_files(LabelledFiles(jsonl(tmp_path / "a.jsonl", labels), **stated))
     assert (found.kind, found.metric.name) == (kind, "pearson" if kind == "score" else "macro_f1")
     rows = [row for examples in found.splits.values() for row in examples]
@@ -186,7 +182,7 @@ def test_the_kind_is_told_by_the_labels(
     assert bool(found.labels) == (kind != "score")
 
 
-def test_parquet_lists_and_numbers(tmp_path: Path) -> None:
+def test_parquet_lists_and_numbers(tmp_path):
     texts = [text(number) for number in range(40)]
     table = pa.table({"text": texts, "tags": [["x", "y"], ["y"]] * 20, "mark": [float(n) / 3 for n in range(40)]})
     pa.parquet.write_table(table, tmp_path / "a.parquet")
@@ -194,7 +190,7 @@ def test_parquet_lists_and_numbers(tmp_path: Path) -> None:
     assert read_files(LabelledFiles(tmp_path / "a.parquet", label="mark")).kind == "score"
 
 
-def test_labels_that_differ_by_case_or_spaces_are_one_where_asked_and_rows_without_any_are_told(tmp_path: Path) -> None:
+def test_labels_that_differ_by_case_or_spaces_are_one_where_asked_and_rows_without_any_are_told(tmp_path):
     path = csv(tmp_path / "a.csv", ["very good", "bad"] * 20 + ["Very  Good", " BAD", "very good"])
     found = read_files(LabelledFiles(path, fold_labels=True))
     assert found.labels == ("bad", "very good")
@@ -205,7 +201,7 @@ def test_labels_that_differ_by_case_or_spaces_are_one_where_asked_and_rows_witho
     assert sum(row.label == () for rows in found.splits.values() for row in rows) == 20
 
 
-def test_a_class_with_one_example_is_told_where_nothing_is_split(tmp_path: Path) -> None:
+def test_a_class_with_one_example_is_told_where_nothing_is_split(tmp_path):
     train = csv(tmp_path / "train.csv", ["a", "b"] * 5 + ["c"])
     found = read_files(
         LabelledFiles(train, csv(tmp_path / "dev.csv", ["a"], 50), csv(tmp_path / "test.csv", ["c"], 60))
@@ -215,7 +211,7 @@ def test_a_class_with_one_example_is_told_where_nothing_is_split(tmp_path: Path)
     )
 
 
-def test_rejected_rows_are_counted_in_each_file(tmp_path: Path) -> None:
+def test_rejected_rows_are_counted_in_each_file(tmp_path):
     train = csv(tmp_path / "train.csv", ["a", "b"] * 20)
     with open(train, "a") as file:
         file.write(",a\nb\nsome\0text,a\nmore text,\n")
@@ -232,7 +228,7 @@ def test_rejected_rows_are_counted_in_each_file(tmp_path: Path) -> None:
     assert found.splits["test"][0].id == "test:1"
 
 
-def test_ids_are_unique_where_files_bear_the_same_name(tmp_path: Path) -> None:
+def test_ids_are_unique_where_files_bear_the_same_name(tmp_path):
     stated = LabelledFiles(
         csv(tmp_path / "one" / "data.csv", ["a", "b"] * 20),
         test=csv(tmp_path / "two" / "data.csv", ["a", "b"], 100),
@@ -243,7 +239,7 @@ def test_ids_are_unique_where_files_bear_the_same_name(tmp_path: Path) -> None:
     assert len(set(ids)) == len(ids) == 42
 
 
-def test_pairs_groups_and_ids_of_the_users_own(tmp_path: Path) -> None:
+def test_pairs_groups_and_ids_of_the_users_own(tmp_path):
     path = jsonl(
         tmp_path / "a.jsonl",
         ["a", "b"] * 30,
@@ -263,7 +259,7 @@ def test_pairs_groups_and_ids_of_the_users_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("labels", [["a", "b"] * 20, [["a"], ["a", "b"]] * 20, [0.5, 1.5] * 20])
-def test_the_task_can_be_prepared_and_sent_to_another_process(tmp_path: Path, labels: list[Any]) -> None:
+def test_the_task_can_be_prepared_and_sent_to_another_process(tmp_path, labels):
     found = read_files(LabelledFiles(jsonl(tmp_path / "a.jsonl", labels)))
     task = pickle.loads(pickle.dumps(found.task()))
     splits = checked_splits(task, tmp_path / "nowhere")
@@ -548,7 +544,7 @@ def refusal(files: LabelledFiles) -> str:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_a_damaged_file_is_read_or_refused_in_one_line(tmp_path: Path, name: str) -> None:
+def test_a_damaged_file_is_read_or_refused_in_one_line(tmp_path, name):
     text, stated = FORMATS[name]
     content, ending = text.encode() if isinstance(text, str) else text, Path(name).suffix
     damaged = {f"cut {place}{ending}": content[: len(content) * place // 10] for place in range(10)}

@@ -43,7 +43,7 @@ def table(path: Path, rows: Sequence[dict[str, Any]]) -> Path:
         ("['a'", None),
     ],
 )
-def test_a_list_is_read_as_python_json_and_numpy_write_it(written: str, names: list[Any] | None) -> None:
+def test_a_list_is_read_as_python_json_and_numpy_write_it(written, names):
     assert list_in(written) == names
 
 
@@ -62,7 +62,7 @@ def test_a_list_is_read_as_python_json_and_numpy_write_it(written: str, names: l
         (".csv", ["0", "1"], {"labels": ("a", "b")}, "a"),
     ],
 )
-def test_forms_of_labels_are_read_and_said(tmp_path: Path, ending: str, labels: Any, options: Any, first: Any) -> None:
+def test_forms_of_labels_are_read_and_said(tmp_path, ending, labels, options, first):
     path = table(tmp_path / f"train{ending}", [{"label": labels[n % 2]} for n in range(40)])
     read = read_files(LabelledFiles(path, **options))
     assert read.kind == ("sequence" if isinstance(first, str) else "multilabel")
@@ -71,7 +71,7 @@ def test_forms_of_labels_are_read_and_said(tmp_path: Path, ending: str, labels: 
     assert isinstance(first, str) or any("0 and 1" in n or "0 or 1" in n or "lists" in n for n in read.notes)
 
 
-def test_columns_of_0_and_1_are_labels(tmp_path: Path) -> None:
+def test_columns_of_0_and_1_are_labels(tmp_path):
     rows = [{"toxic": n % 2, "rude": ["0.0", "1.0"][n % 3 == 0], "sly": ["", "x"][n % 5 == 0]} for n in range(60)]
     path = table(tmp_path / "train.csv", rows)
     read = read_files(LabelledFiles(path, label=("toxic", "rude", "sly")))
@@ -85,7 +85,7 @@ def test_columns_of_0_and_1_are_labels(tmp_path: Path) -> None:
         read_files(LabelledFiles(soft, label=("yes", "no")))
 
 
-def test_names_of_classes_come_from_the_metadata_of_the_file(tmp_path: Path) -> None:
+def test_names_of_classes_come_from_the_metadata_of_the_file(tmp_path):
     feature = {"names": ["bio", "eco"], "_type": "ClassLabel"}
     metadata = {"huggingface": json.dumps({"info": {"features": {"label": {"feature": feature, "_type": "List"}}}})}
     texts = [f"{WORDS[n % 7]} and {WORDS[n // 7]} of {n}" for n in range(40)]
@@ -97,7 +97,7 @@ def test_names_of_classes_come_from_the_metadata_of_the_file(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(("often", "rare"), [("1", "1.0"), ("7", "007"), ("bio", "bio\u200b"), ("bio", "\ufeffbio")])
-def test_several_spellings_of_one_label_are_an_error_or_one(tmp_path: Path, often: str, rare: str) -> None:
+def test_several_spellings_of_one_label_are_an_error_or_one(tmp_path, often, rare):
     labels = [*[often, "other"] * 20, rare]
     path = table(tmp_path / "train.csv", [{"label": label} for label in labels])
     with pytest.raises(ValueError, match=r"train\.csv:42: label .* also occurs as .*--fold-labels"):
@@ -105,7 +105,7 @@ def test_several_spellings_of_one_label_are_an_error_or_one(tmp_path: Path, ofte
     assert set(read_files(LabelledFiles(path, fold_labels=True)).labels) == {often, "other"}
 
 
-def test_labels_that_look_like_missing_values_or_have_invisible_characters_are_named(tmp_path: Path) -> None:
+def test_labels_that_look_like_missing_values_or_have_invisible_characters_are_named(tmp_path):
     path = table(tmp_path / "train.csv", [{"label": ["nan", "eco", "b\u202eio"][n % 3]} for n in range(60)])
     notes = read_files(LabelledFiles(path)).notes
     assert any("the label 'nan' (20 rows; first at train.csv:2) looks like a missing value" in note for note in notes)
@@ -126,13 +126,13 @@ def test_labels_that_look_like_missing_values_or_have_invisible_characters_are_n
         (["1_0.5"], "score", r"is '1_0\.5'; write a number"),
     ],
 )
-def test_numbers_in_other_spellings_are_refused(tmp_path: Path, labels: list[str], kind: Any, message: str) -> None:
+def test_numbers_in_other_spellings_are_refused(tmp_path, labels, kind, message):
     rows = [{"label": labels[n % len(labels)]} for n in range(60)]
     with pytest.raises(ValueError, match=message):
         read_files(LabelledFiles(table(tmp_path / "train.csv", rows), kind=kind))
 
 
-def test_numbers_are_classes_even_if_the_names_are_numbers(tmp_path: Path) -> None:
+def test_numbers_are_classes_even_if_the_names_are_numbers(tmp_path):
     file = table(tmp_path / "train.csv", [{"label": n % 3} for n in range(60)])
     task = read_files(LabelledFiles(file, labels=("1", "2", "3")))
     assert task.labels == ("1", "2", "3")
@@ -145,7 +145,7 @@ def test_numbers_are_classes_even_if_the_names_are_numbers(tmp_path: Path) -> No
         read_files(LabelledFiles(file, kind="score", labels=("1", "2", "3")))
 
 
-def test_names_in_metadata_name_the_numbers_of_a_test_file_and_no_scores(tmp_path: Path) -> None:
+def test_names_in_metadata_name_the_numbers_of_a_test_file_and_no_scores(tmp_path):
     metadata = {
         b"huggingface": json.dumps({"info": {"features": {"label": {"_type": "ClassLabel", "names": ["bad", "good"]}}}})
     }
@@ -165,7 +165,7 @@ def test_names_in_metadata_name_the_numbers_of_a_test_file_and_no_scores(tmp_pat
     ("value", "name"),
     [("a b", "a b"), (1, "1"), (True, "True"), (2.0, "2"), (0.5, None), (" ", None), (None, None), ("a\0", None)],
 )
-def test_the_class_of_a_label(value: object, name: str | None) -> None:
+def test_the_class_of_a_label(value, name):
     """A table with gaps stores whole numbers as 2.0."""
     label, reason = class_name(value, "label")
     assert label == name

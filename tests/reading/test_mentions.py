@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import gzip
 import json
 from dataclasses import replace
@@ -34,7 +32,7 @@ MENTION = {"id": "1", "infons": {"type": "Drug"}, "text": "aspirin", "locations"
 TEXT = "Aspirin (5 mg) and beta-blockers help. Naïve T-cells do not."
 
 
-def test_sentences_of_words_with_a_tag_each() -> None:
+def test_sentences_of_words_with_a_tag_each():
     read = tagged([document(TEXT, "Drug:Aspirin", "Drug:beta-blockers", "Cell type:T-cells")], "BIO")
     first, second = read.examples
     assert (first.id, first.group, second.id) == ("d:1", "d", "d:2")
@@ -53,7 +51,7 @@ def test_sentences_of_words_with_a_tag_each() -> None:
     )
 
 
-def test_bioul_and_io_by_name_within_borders_of_words() -> None:
+def test_bioul_and_io_by_name_within_borders_of_words():
     given = document(TEXT, "Drug:Aspirin", "Drug:beta-blockers")
     assert tagged([given], "BIOUL").examples[0].label[:9] == (
         *("U-Drug", "O", "O", "O", "O", "O"),
@@ -67,7 +65,7 @@ def test_bioul_and_io_by_name_within_borders_of_words() -> None:
     assert notes_on_mentions(read, where="x") == ["x: 1 words were split where a mention begins or ends inside them."]
 
 
-def test_of_mentions_that_overlap_the_longest_is_kept() -> None:
+def test_of_mentions_that_overlap_the_longest_is_kept():
     given = document(
         "human IL-2 receptor alpha chain", "Gene:IL-2", "Protein:IL-2 receptor", "Organ:receptor alpha", "Species:human"
     )
@@ -84,7 +82,7 @@ def test_of_mentions_that_overlap_the_longest_is_kept() -> None:
     )
 
 
-def test_discontinuous_mentions_by_name() -> None:
+def test_discontinuous_mentions_by_name():
     given = document("breast and ovarian cancer", "Disease:ovarian cancer", "Disease:breast+cancer")
     whole = tagged([given], "BIO")
     assert entities(whole.examples[0].label) == {(0, 3, "Disease")}
@@ -95,7 +93,7 @@ def test_discontinuous_mentions_by_name() -> None:
     assert "Disease T2, 'breast cancer', is discontinuous" in drop.dropped[0].reason
 
 
-def test_entities_that_touch_are_one_in_io_and_only_the_types_asked_for_count() -> None:
+def test_entities_that_touch_are_one_in_io_and_only_the_types_asked_for_count():
     given = document("calcium chloride", "Drug:calcium", "Drug:chloride")
     assert tagged([given], "BIO").merged == 0
     read = tagged([given], "IO")
@@ -107,7 +105,7 @@ def test_entities_that_touch_are_one_in_io_and_only_the_types_asked_for_count() 
     assert (read.mentions, read.dropped) == (1, ())
 
 
-def test_no_sentence_ends_within_a_mention_and_rejected_documents_are_counted() -> None:
+def test_no_sentence_ends_within_a_mention_and_rejected_documents_are_counted():
     read = tagged([document("We saw St. John. Wort. It died.", "Plant:St. John. Wort")], "BIO")
     assert [len(example.text.split()) for example in read.examples] == [8, 3]
     blank = tagged([document("It died. We saw.", "X: We ", "Y: ")], "BIO")
@@ -136,7 +134,7 @@ def corpus(folder: Path, documents: int, bad: int = 0) -> Path:
     return folder
 
 
-def test_a_folder_of_brats_is_a_labelled_file(tmp_path: Path) -> None:
+def test_a_folder_of_brats_is_a_labelled_file(tmp_path):
     read = read_files(LabelledFiles(corpus(tmp_path / "corpus", 30, bad=2), kind="tokens"))
     assert read.labels == ("B-Animal", "B-Drug", "O")
     assert read.metric.name == "entity_f1"
@@ -150,7 +148,7 @@ def test_a_folder_of_brats_is_a_labelled_file(tmp_path: Path) -> None:
     assert "2 of 58 rows were rejected; the first is 0.ann:1: document '0', mention 'T1'" in notes
 
 
-def test_pubtator_and_bioc_are_labelled_files_too(tmp_path: Path) -> None:
+def test_pubtator_and_bioc_are_labelled_files_too(tmp_path):
     passages = [{"offset": 0, "text": "We gave aspirin.", "annotations": [MENTION]}]
     (tmp_path / "dev.json").write_text(json.dumps([{"id": "d", "passages": passages}]))
     blocks = [f"{number}|t|We gave aspirin {number}.\n{number}\t8\t15\taspirin\tDrug\n" for number in range(30)]
@@ -160,7 +158,7 @@ def test_pubtator_and_bioc_are_labelled_files_too(tmp_path: Path) -> None:
     assert len(read.splits["train"]) + len(read.splits["test"]) == 30
 
 
-def test_a_corpus_of_which_most_cannot_be_used_is_refused(tmp_path: Path) -> None:
+def test_a_corpus_of_which_most_cannot_be_used_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"only 2 of 5 rows can be used.*mention 'T1'"):
         read_files(LabelledFiles(corpus(tmp_path / "corpus", 5, bad=3), kind="tokens"))
     with pytest.raises(ValueError, match="is a folder, but a file is needed"):
@@ -168,7 +166,7 @@ def test_a_corpus_of_which_most_cannot_be_used_is_refused(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("scheme", ["BIO", "BIOUL", "IO"])
-def test_every_mention_is_an_entity_or_dropped_or_merged(scheme: str) -> None:
+def test_every_mention_is_an_entity_or_dropped_or_merged(scheme):
     text = "a bc-de f. Gh ij? Kl mn. Op qr-st. " * 4
     spans = [(first, first + 1 + (first * 7) % 9) for first in range(0, 120, 3)]
     mentions = tuple(Mention(f"T{first}", "ab"[first % 2], ((first, last),)) for first, last in spans)

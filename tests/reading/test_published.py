@@ -1,7 +1,5 @@
 """A dataset of a catalogue as the task of a race: what it brings along, and what it does not take."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
@@ -72,7 +70,6 @@ def test_a_dataset_brings_its_splits_labels_metric_and_length(data, tmp_path):
     assert task.source == "Nobody (2020). Licence: none"
     assert "Made up." in found.notes
     assert any("in the format 'lines'" in note for note in found.notes)
-    assert found.task_text is not None
     assert len(found.task_text) == toys.SIZES["train"]
     assert gathered(LabelledFiles(train=Path("Topics")), data, tmp_path / "run").task.hashes == task.hashes
 

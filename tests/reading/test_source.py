@@ -1,8 +1,5 @@
-from __future__ import annotations
-
 import gzip
 import json
-from pathlib import Path
 
 import pytest
 
@@ -37,7 +34,7 @@ QUESTIONS = b'{"version": 1, "data": [{"title": "a", "paragraphs": []}]}'
         ("a.pubtator.gz", gzip.compress(b"1|t|A title\n", mtime=0), "", "mentions"),
     ],
 )
-def test_the_beginning_and_the_ending_show_what_a_file_holds(tmp_path: Path, name, content, form, holds):
+def test_the_beginning_and_the_ending_show_what_a_file_holds(tmp_path, name, content, form, holds):
     path = tmp_path / name
     path.write_bytes(content)
     source = open_source(path)
@@ -50,7 +47,7 @@ def test_the_beginning_and_the_ending_show_what_a_file_holds(tmp_path: Path, nam
         assert source.table_form(["text", "label"]) == form
 
 
-def test_a_file_is_looked_into_once(tmp_path: Path):
+def test_a_file_is_looked_into_once(tmp_path):
     path = tmp_path / "a\x1b.csv.gz"
     path.write_bytes(gzip.compress(TABLE))
     source = open_source(path)
@@ -61,7 +58,7 @@ def test_a_file_is_looked_into_once(tmp_path: Path):
     assert (source.beginning, source.table_form(["text"]), source.holds_tags) == (TABLE, ",", False)
 
 
-def test_a_folder_is_opened_only_where_documents_may_be(tmp_path: Path):
+def test_a_folder_is_opened_only_where_documents_may_be(tmp_path):
     assert open_source(tmp_path, folder=True).holds_mentions
     with pytest.raises(ValueError, match="is a folder, but a file is needed"):
         open_source(tmp_path)

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 import random
 from collections import Counter
@@ -41,7 +39,7 @@ def ids(splits: dict[Split, list[Example]]) -> dict[Split, set[str]]:
 
 
 @pytest.mark.parametrize("shares", SHARES.values(), ids=["-".join(missing) for missing in SHARES])
-def test_each_class_comes_within_one_example_of_its_share(shares: dict[Split, float]) -> None:
+def test_each_class_comes_within_one_example_of_its_share(shares):
     for seed in range(40):
         rng = random.Random(seed)
         sizes = {f"class {number}": rng.choice([2, 3, 5, 17, 60, 200]) for number in range(rng.randrange(2, 9))}
@@ -58,7 +56,7 @@ def test_each_class_comes_within_one_example_of_its_share(shares: dict[Split, fl
             assert abs(len(splits[split]) - share * len(examples)) <= 2
 
 
-def test_groups_and_equal_texts_stay_on_one_side() -> None:
+def test_groups_and_equal_texts_stay_on_one_side():
     for seed in range(30):
         rng = random.Random(seed)
         examples = [
@@ -77,7 +75,7 @@ def test_groups_and_equal_texts_stay_on_one_side() -> None:
         assert {example.label for example in splits["train"]} == set("abc")
 
 
-def test_large_groups_still_leave_each_split_about_its_share() -> None:
+def test_large_groups_still_leave_each_split_about_its_share():
     rng = random.Random(0)
     examples = [example(number, rng.choice("ab"), group=f"group {number // 8}") for number in range(800)]
     splits = divided(examples)
@@ -87,7 +85,7 @@ def test_large_groups_still_leave_each_split_about_its_share() -> None:
             assert sum(row.label == label for row in splits[split]) == pytest.approx(share * size, abs=8)
 
 
-def test_the_same_seed_gives_the_same_split_whatever_the_ids_and_the_order_which_rows_keep() -> None:
+def test_the_same_seed_gives_the_same_split_whatever_the_ids_and_the_order_which_rows_keep():
     examples = labelled({"a": 50, "b": 30, "c": 5})
     texts = {split: {row.text for row in rows} for split, rows in divided(examples).items()}
     mixed = [replace(row, id=f"new {row.id}") for row in random.Random(1).sample(examples, len(examples))]
@@ -99,7 +97,7 @@ def test_the_same_seed_gives_the_same_split_whatever_the_ids_and_the_order_which
         assert [int(row.id) for row in rows] == sorted(int(row.id) for row in rows)
 
 
-def test_of_several_classes_the_rarest_is_divided_and_each_is_taught() -> None:
+def test_of_several_classes_the_rarest_is_divided_and_each_is_taught():
     rng = random.Random(0)
     examples = [example(number, tuple(sorted({"common"} if rng.random() < 0.7 else set()))) for number in range(300)]
     examples += [example(300 + number, ("common", "rare")) for number in range(20)]
@@ -112,7 +110,7 @@ def test_of_several_classes_the_rarest_is_divided_and_each_is_taught() -> None:
     assert taught == {"common", "rare", *(f"pair {number}" for number in range(5))}
 
 
-def test_numbers_are_divided_by_tenths() -> None:
+def test_numbers_are_divided_by_tenths():
     rng = random.Random(0)
     examples = [example(number, rng.lognormvariate(0, 2)) for number in range(500)]
     order = sorted(float(row.label) for row in examples if isinstance(row.label, float))
@@ -124,14 +122,14 @@ def test_numbers_are_divided_by_tenths() -> None:
             assert found == pytest.approx(share * 50, abs=1)
 
 
-def test_no_split_is_empty_where_groups_are_few() -> None:
+def test_no_split_is_empty_where_groups_are_few():
     examples = [example(number, "ab"[number % 2], group=f"group {number // 20}") for number in range(60)]
     assert all(len(rows) == 20 for rows in divided(examples).values())
     _, note = split_off(examples, ("dev", "test"), kind="sequence", seed=0, where="a.csv")
     assert "rows (33% / 33% / 33% instead of 70% / 10% / 20%, because sets of rows stay together), strat" in note
 
 
-def test_near_copies_stay_together_and_are_told() -> None:
+def test_near_copies_stay_together_and_are_told():
     examples = labelled({"a": 100, "b": 100})
     copies = [replace(row, id=f"copy {row.id}", text=row.text.upper() + " indeed!") for row in examples[:30]]
     splits, note = split_off([*examples, *copies], ("dev", "test"), kind="sequence", seed=0, where="a.csv")
@@ -140,7 +138,7 @@ def test_near_copies_stay_together_and_are_told() -> None:
     assert "60 rows have exactly or nearly the same text as another row and are in the same split" in note
 
 
-def test_pairs_that_share_one_text_are_free_and_copies_of_both_stay_together() -> None:
+def test_pairs_that_share_one_text_are_free_and_copies_of_both_stay_together():
     passages = [" ".join(f"word{number}x{place}" for place in range(60)) for number in range(4)]
     examples = [
         Example(str(number), passages[number % 4], "ab"[number % 2], pair=f"what of matter {number * 7919} then")
@@ -154,7 +152,7 @@ def test_pairs_that_share_one_text_are_free_and_copies_of_both_stay_together() -
     assert "20 rows have" in note
 
 
-def test_texts_of_one_pattern_are_not_tied_together() -> None:
+def test_texts_of_one_pattern_are_not_tied_together():
     examples = [
         Example(
             str(number),
@@ -193,7 +191,7 @@ def test_every_row_is_as_likely_to_be_in_a_subset():
     assert all(abs(counts[place] / 800 - 0.25) < 0.07 for place in range(16))
 
 
-def test_folds_divide_all_rows_with_each_class_in_proportion() -> None:
+def test_folds_divide_all_rows_with_each_class_in_proportion():
     examples = labelled({"often": 50, "seldom": 13, "rare": 3})
     folds = fold_rows(examples, 5, kind="sequence", same=range(66), seed=1)
     assert sorted(row for fold in folds for row in fold) == list(range(66))
@@ -205,7 +203,7 @@ def test_folds_divide_all_rows_with_each_class_in_proportion() -> None:
     assert fold_rows(examples, 5, kind="sequence", same=range(66), seed=2) != folds
 
 
-def test_groups_and_equal_texts_stay_in_one_fold_and_no_fold_is_empty() -> None:
+def test_groups_and_equal_texts_stay_in_one_fold_and_no_fold_is_empty():
     groups = ["large"] * 30 + ["a", "a", "b", "b", "c", "c"]
     examples = [example(number, "yes", group=group) for number, group in enumerate(groups)]
     folds = fold_rows(examples, 4, kind="sequence", same=range(36), seed=0)

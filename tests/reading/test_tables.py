@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import gzip
 import json
 import random
@@ -48,7 +46,7 @@ CONTENT = {
 @pytest.mark.parametrize("packing", ["", ".gz", ".zst"])
 @pytest.mark.parametrize("ending", CONTENT)
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"], ids=["plain", "byte order mark"])
-def test_every_format_reads_the_same_examples(tmp_path: Path, ending: str, packing: str, mark: bytes) -> None:
+def test_every_format_reads_the_same_examples(tmp_path, ending, packing, mark):
     pack = {"": bytes, ".gz": gzip.compress, ".zst": zstandard.compress}[packing]
     path = tmp_path / f"some{ending}{packing}"
     content = mark + CONTENT[ending]
@@ -83,7 +81,7 @@ PLAIN = [{"body": "one, two", "class": "neg"}, {"body": "three; four", "class": 
         ("a", zstandard.compress(b"body\tclass\none, two\tneg\nthree; four\tpos\n")),
     ],
 )
-def test_a_files_content_tells_its_format(tmp_path: Path, name: str, content: bytes) -> None:
+def test_a_files_content_tells_its_format(tmp_path, name, content):
     path = tmp_path / name
     path.write_bytes(content)
     assert not open_source(path).holds_questions
@@ -91,19 +89,19 @@ def test_a_files_content_tells_its_format(tmp_path: Path, name: str, content: by
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-def test_every_line_end_ends_a_record(tmp_path: Path, end: str) -> None:
+def test_every_line_end_ends_a_record(tmp_path, end):
     path = tmp_path / "some.csv"
     path.write_bytes(delimited(",", end))
     assert texts(path) == TEXTS
 
 
-def test_parquet(tmp_path: Path) -> None:
+def test_parquet(tmp_path):
     path = tmp_path / "some.parquet"
     pa.parquet.write_table(pa.Table.from_pylist(ROWS), path)
     assert texts(path) == TEXTS
 
 
-def test_optional_columns_and_unchecked_labels(tmp_path: Path) -> None:
+def test_optional_columns_and_unchecked_labels(tmp_path):
     path = tmp_path / "pairs.jsonl"
     rows = [
         {"t": "a", "l": 1, "p": "b", "g": "doc", "i": 7},
@@ -119,7 +117,7 @@ def test_optional_columns_and_unchecked_labels(tmp_path: Path) -> None:
     ]
 
 
-def test_rows_that_cannot_be_used_are_told_among_the_others(tmp_path: Path) -> None:
+def test_rows_that_cannot_be_used_are_told_among_the_others(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text('label,text\nyes,\n\nno,"two\nlines"\nmaybe\n')
     empty, sound, ragged = read_rows(open_source(path), Columns())
@@ -130,14 +128,14 @@ def test_rows_that_cannot_be_used_are_told_among_the_others(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("text", ['"Yes', '"Yes" he said', 'he said "yes"', 'say "yes', "5' 3\""])
-def test_quotes_in_a_tsv_that_is_not_quoted_are_ordinary_characters(tmp_path: Path, text: str) -> None:
+def test_quotes_in_a_tsv_that_is_not_quoted_are_ordinary_characters(tmp_path, text):
     path = tmp_path / "a.tsv"
     path.write_text(f'text\tlabel\n{text}\tno\n"quoted"\tyes\n"open\tyes\n')
     rows = read_rows(open_source(path), Columns())
     assert [row.text for row in rows if isinstance(row, Row)] == [text, '"quoted"', '"open']
 
 
-def test_a_line_of_a_gigabyte_is_not_loaded(tmp_path: Path) -> None:
+def test_a_line_of_a_gigabyte_is_not_loaded(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("text,label\n")
     with open(path, "ab") as file:
@@ -150,7 +148,7 @@ def test_a_line_of_a_gigabyte_is_not_loaded(tmp_path: Path) -> None:
     assert peak < 16 << 20
 
 
-def test_a_bomb_is_not_unpacked(tmp_path: Path) -> None:
+def test_a_bomb_is_not_unpacked(tmp_path):
     path = tmp_path / "a.csv.gz"
     path.write_bytes(gzip.compress(b"text,label\n" + (b"a" * 4000 + b",b\n") * (8 << 10)))
     taken: list[int] = []
@@ -165,7 +163,7 @@ def test_a_bomb_is_not_unpacked(tmp_path: Path) -> None:
     assert sum(taken) == pytest.approx(LIMITS.ratio * path.stat().st_size, abs=2 << 20)
 
 
-def test_a_first_column_in_brackets_is_no_json(tmp_path: Path) -> None:
+def test_a_first_column_in_brackets_is_no_json(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("[id],text,label\n1,x,y\n")
     [row] = read_rows(open_source(path), Columns())
@@ -182,7 +180,7 @@ def garbage(rng: random.Random, ending: str) -> bytes:
 
 
 @pytest.mark.parametrize("ending", [".csv", ".tsv", ".jsonl"])
-def test_of_any_file_every_row_is_read_or_rejected_or_the_file_is_refused(tmp_path: Path, ending: str) -> None:
+def test_of_any_file_every_row_is_read_or_rejected_or_the_file_is_refused(tmp_path, ending):
     read = 0
     refusals = []
     for seed in range(250):

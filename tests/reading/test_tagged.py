@@ -1,7 +1,5 @@
 """Files of words and tags; what is wrong with them is in tests/cli/test_bad_input.py."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Sequence
@@ -61,7 +59,7 @@ def beside(tmp_path: Path) -> Path:
         ("train.tags", WRITTEN.replace("\t", "\tNN\t")),
     ],
 )
-def test_lines_of_a_word_and_its_tag_make_sentences(beside: Path, name: str, content: str) -> None:
+def test_lines_of_a_word_and_its_tag_make_sentences(beside, name, content):
     (beside / name).write_bytes(content.encode())
     labelled = read(beside / name)
     assert labelled.splits["train"] == (
@@ -73,7 +71,7 @@ def test_lines_of_a_word_and_its_tag_make_sentences(beside: Path, name: str, con
     assert [file.rows for file in labelled.files] == [2, 1, 1]
 
 
-def test_lists_of_words_and_tags_are_read_from_json_and_parquet(beside: Path) -> None:
+def test_lists_of_words_and_tags_are_read_from_json_and_parquet(beside):
     words, tags = ([[pair[side] for pair in sentence] for sentence in TWO] for side in (0, 1))
     rows = [
         {"tokens": word, "ner": tag, "doc": number} for number, (word, tag) in enumerate(zip(words, tags, strict=True))
@@ -96,7 +94,7 @@ def test_lists_of_words_and_tags_are_read_from_json_and_parquet(beside: Path) ->
         ]
 
 
-def test_documents_are_no_words_and_stay_on_one_side_of_our_split(tmp_path: Path) -> None:
+def test_documents_are_no_words_and_stay_on_one_side_of_our_split(tmp_path):
     (tmp_path / "train.tsv").write_text(many(120, documents=3))
     labelled = read_files(LabelledFiles(tmp_path / "train.tsv", kind="tokens"))
     assert "train: 40 documents (-DOCSTART- lines)." in labelled.notes
@@ -107,7 +105,7 @@ def test_documents_are_no_words_and_stay_on_one_side_of_our_split(tmp_path: Path
     assert any("stratified by the rarest tag of each sentence" in note for note in labelled.notes)
 
 
-def test_a_few_documents_are_no_groups_and_equal_ones_of_two_files_are_two(tmp_path: Path) -> None:
+def test_a_few_documents_are_no_groups_and_equal_ones_of_two_files_are_two(tmp_path):
     (tmp_path / "train.tsv").write_text(many(60, documents=20))
     labelled = read_files(LabelledFiles(tmp_path / "train.tsv", kind="tokens"))
     assert "train: 3 documents (-DOCSTART- lines), too few to keep each in one split." in labelled.notes
@@ -118,7 +116,7 @@ def test_a_few_documents_are_no_groups_and_equal_ones_of_two_files_are_two(tmp_p
     assert labelled.splits["dev"][0].group == "dev, document 1"
 
 
-def test_a_split_of_ours_teaches_every_tag_and_depends_on_the_seed_alone(tmp_path: Path) -> None:
+def test_a_split_of_ours_teaches_every_tag_and_depends_on_the_seed_alone(tmp_path):
     (tmp_path / "train.txt").write_text(many(100) + "\nrare\tB-Drug\nname\tI-Drug\n")
     tasks = [read_files(LabelledFiles(tmp_path / "train.txt", kind="tokens", seed=seed)) for seed in (0, 0, 1)]
     assert tasks[0] == tasks[1]
@@ -146,7 +144,7 @@ def test_a_split_of_ours_teaches_every_tag_and_depends_on_the_seed_alone(tmp_pat
         (("1", "0"), "word_accuracy", "are numbers. If they mean B-, I- and O, write those"),
     ],
 )
-def test_the_metric_goes_by_the_tags(tmp_path: Path, tags: tuple[str, str], metric: str, says: str) -> None:
+def test_the_metric_goes_by_the_tags(tmp_path, tags, metric, says):
     content = many(60).replace("B-Gene", "\0").replace("\tO", f"\t{tags[1]}").replace("\0", tags[0])
     (tmp_path / "train.txt").write_text(content)
     labelled = read_files(LabelledFiles(tmp_path / "train.txt", kind="tokens"))
@@ -156,14 +154,14 @@ def test_the_metric_goes_by_the_tags(tmp_path: Path, tags: tuple[str, str], metr
     assert options.metric.name == "word_macro_f1"
 
 
-def test_tags_may_be_folded_word_by_word(beside: Path) -> None:
+def test_tags_may_be_folded_word_by_word(beside):
     (beside / "train.txt").write_text(WRITTEN.replace("I-Disease", "I-disease") + "a\tI-Disease\nb\tI-Disease\n")
     labelled = read(beside / "train.txt", fold_labels=True)
     assert labelled.splits["train"][1].label == ("O", "B-Disease", "I-Disease", "I-Disease", "I-Disease")
     assert any("'I-disease' as 'I-Disease'" in note for note in labelled.notes)
 
 
-def test_a_rejected_sentence_leaves_the_others_and_is_counted(beside: Path) -> None:
+def test_a_rejected_sentence_leaves_the_others_and_is_counted(beside):
     (beside / "train.txt").write_text(f"{WRITTEN}\none\n\n{many(9)}")
     labelled = read(beside / "train.txt")
     assert [(rejected.place, rejected.reason) for rejected in labelled.files[0].rejected] == [
@@ -173,7 +171,7 @@ def test_a_rejected_sentence_leaves_the_others_and_is_counted(beside: Path) -> N
     assert labelled.splits["train"][2].id == "train:4"
 
 
-def test_what_was_prepared_is_what_was_read(tmp_path: Path) -> None:
+def test_what_was_prepared_is_what_was_read(tmp_path):
     (tmp_path / "train.txt").write_text(many(60))
     labelled = read_files(LabelledFiles(tmp_path / "train.txt", kind="tokens"))
     task = prepare(labelled.task(), tmp_path, tmp_path / "data")
@@ -192,9 +190,7 @@ def test_what_was_prepared_is_what_was_read(tmp_path: Path) -> None:
         ("jnlpba", ("train.tsv.gz", "dev.tsv.gz", "test.tsv.gz"), (16807, 1739, 3856), ("B", "I", "O")),
     ],
 )
-def test_published_files_have_the_published_sizes(
-    name: str, files: tuple[str, ...], sizes: tuple[int, ...], labels: tuple[str, ...]
-) -> None:
+def test_published_files_have_the_published_sizes(name, files, sizes, labels):
     if not (BLURB / name).is_dir():
         pytest.skip("the published files are not here")
     labelled = read_files(LabelledFiles(*(BLURB / name / file for file in files), kind="tokens"))
@@ -203,7 +199,7 @@ def test_published_files_have_the_published_sizes(
     assert not any(file.rejected for file in labelled.files)
 
 
-def test_joint_tags_are_of_several_entities_and_a_set_that_train_lacks_may_be_tested(tmp_path: Path) -> None:
+def test_joint_tags_are_of_several_entities_and_a_set_that_train_lacks_may_be_tested(tmp_path):
     (tmp_path / "train.txt").write_text("p53\tB-Gene\nlung\tB-Disease\nboth\tB-Disease+B-Gene\nis\tO\n")
     for split in ("dev", "test"):
         (tmp_path / f"{split}.txt").write_text(f"{split}\tB-Gene\nmore\tB-Disease+I-Gene\nis\tO\n")
@@ -235,7 +231,7 @@ LAYOUTS = {
 @pytest.mark.parametrize(
     ("tags", "name"), [*((tags, "plain.conll") for tags in FORMS), *(("PER-B PER-I LOC-B O", name) for name in LAYOUTS)]
 )
-def test_other_tags_and_layouts_are_read_and_said(tmp_path: Path, tags: str, name: str) -> None:
+def test_other_tags_and_layouts_are_read_and_said(tmp_path, tags, name):
     sentences = []
     for number in range(40):
         words = zip((f"Ann{number}", f"Lee{number}", "Rome", f"is{number}"), tags.split(), strict=True)
@@ -252,7 +248,7 @@ def test_other_tags_and_layouts_are_read_and_said(tmp_path: Path, tags: str, nam
     )
 
 
-def test_conllu_has_ranges_and_fields_by_number(tmp_path: Path) -> None:
+def test_conllu_has_ranges_and_fields_by_number(tmp_path):
     lines = ["# text = don't go", "1-2\tdon't\t" + "\t".join("_" * 8)]
     for count, (word, upos, xpos) in enumerate((("do", "AUX", "VB"), ("n't", "PART", "RB"), ("go", "VERB", "VB")), 1):
         lines.append("\t".join([str(count), word, word, upos, xpos, *"_____"]))
@@ -273,7 +269,7 @@ def test_conllu_has_ranges_and_fields_by_number(tmp_path: Path) -> None:
     ("tags", "odd"),
     [("B-PER 0 O", "0"), ("B-PER X O", "X"), ("B-PER PER O", "PER"), ("B-PER E-PER U-PER O O", "B-PER")],
 )
-def test_an_odd_tag_is_an_error_with_its_line(tmp_path: Path, tags: str, odd: str) -> None:
+def test_an_odd_tag_is_an_error_with_its_line(tmp_path, tags, odd):
     usual = "".join(f"a{number} B-PER\nb{number} O\n\n" for number in range(40)) if odd != "B-PER" else ""
     written = "".join(f"w{place} {tag}\n" for place, tag in enumerate(tags.split()))
     (tmp_path / "train.conll").write_text(usual + written)
@@ -283,7 +279,7 @@ def test_an_odd_tag_is_an_error_with_its_line(tmp_path: Path, tags: str, odd: st
 
 
 @pytest.mark.parametrize("name", ["train.csv", "train.jsonl", "kaggle.csv", "stated.csv", "lists.csv"])
-def test_a_word_a_row_and_lists_in_fields_are_sentences(tmp_path: Path, name: str) -> None:
+def test_a_word_a_row_and_lists_in_fields_are_sentences(tmp_path, name):
     rows: list[dict[str, str]] = []
     for number in range(40):
         words = {f"Ann{number}": "B-PER", "is": "O", f"here{number}": "O"}

@@ -14,7 +14,7 @@ def scores_of(field: list[Score], contestant: str) -> list[Score]:
     return [score for score in field if score.contestant == contestant]
 
 
-def test_label_scores_are_those_of_scikit_learn(field: list[Score]) -> None:
+def test_label_scores_are_those_of_scikit_learn(field):
     dapt = scores_of(field, "DAPT")
     found = label_scores(scores_of(field, "untouched"), dapt)
     labels = [label.label for label in found]
@@ -24,7 +24,7 @@ def test_label_scores_are_those_of_scikit_learn(field: list[Score]) -> None:
     assert sum(label.support for label in found) == len(dapt[0].gold)
 
 
-def test_label_scores_of_rows_with_several_labels_are_those_of_scikit_learn() -> None:
+def test_label_scores_of_rows_with_several_labels_are_those_of_scikit_learn():
     scores = studies.of_several("untouched", level=1.0)
     found = label_scores(scores, scores)
     labels = [label.label for label in found]
@@ -36,7 +36,7 @@ def test_label_scores_of_rows_with_several_labels_are_those_of_scikit_learn() ->
     assert set(labels) == set(studies.LABELS)
 
 
-def test_confusions_are_those_of_scikit_learn_as_the_mean_over_seeds(field: list[Score]) -> None:
+def test_confusions_are_those_of_scikit_learn_as_the_mean_over_seeds(field):
     scores = scores_of(field, "DAPT")
     found = confusion(scores)
     expected = [confusion_matrix(score.gold, score.predicted, labels=list(found.labels)) for score in scores]
@@ -45,7 +45,7 @@ def test_confusions_are_those_of_scikit_learn_as_the_mean_over_seeds(field: list
     assert list(found.labels) == [label.label for label in label_scores(scores, scores)]
 
 
-def test_rare_labels_are_pooled_and_one_that_is_only_predicted_has_a_row_without_items(field: list[Score]) -> None:
+def test_rare_labels_are_pooled_and_one_that_is_only_predicted_has_a_row_without_items(field):
     scores = scores_of(field, "DAPT")
     whole, pooled = np.array(confusion(scores).counts), confusion(scores, most=3)
     assert pooled.labels[3:] == ("3 other labels",)
@@ -63,7 +63,7 @@ def test_rare_labels_are_pooled_and_one_that_is_only_predicted_has_a_row_without
     assert sum(row[-1] for row in found.counts) == pytest.approx(1)
 
 
-def test_predicted_numbers_are_means_over_seeds() -> None:
+def test_predicted_numbers_are_means_over_seeds():
     scores = studies.of_numbers("untouched", level=1.0)
     pairs = mean_predictions(scores)
     assert [gold for gold, _ in pairs] == list(scores[0].gold)
@@ -76,7 +76,7 @@ def of_tags(predicted: list[tuple[str, ...]], metric: str, seed: int = 0) -> Sco
     return replace(made, gold=gold, predicted=tuple(predicted), metric=metric, seed=seed, ids=("0", "1", "2"))
 
 
-def test_types_of_entities_are_scored_as_seqeval_does_as_the_mean_over_seeds() -> None:
+def test_types_of_entities_are_scored_as_seqeval_does_as_the_mean_over_seeds():
     seqeval = pytest.importorskip("seqeval.metrics", reason="seqeval is in the extra 'test'")
     seeds = [
         [("B-a", "O", "O", "B-b"), ("O", "B-a"), ("B-c",)],
@@ -96,7 +96,7 @@ def test_types_of_entities_are_scored_as_seqeval_does_as_the_mean_over_seeds() -
         assert each.contestant == pytest.approx(np.mean([report[each.label]["f1-score"] for report in reports]))
 
 
-def test_tags_that_are_judged_word_by_word_are_scored_as_scikit_learn_does() -> None:
+def test_tags_that_are_judged_word_by_word_are_scored_as_scikit_learn_does():
     score = of_tags([("B-a", "O", "O", "B-b"), ("O", "O"), ("B-b",)], "word_accuracy")
     found = type_scores([score], [score])
     gold, predicted = ([tag for row in side for tag in row] for side in (score.gold, score.predicted))

@@ -1,7 +1,5 @@
 """The page of a run while it lasts."""
 
-from __future__ import annotations
-
 import re
 import time
 

@@ -40,7 +40,7 @@ def texts(svg: str) -> str:
     )
 
 
-def test_every_plot_is_one_element_that_names_and_describes_itself(drawn: dict[str, str]) -> None:
+def test_every_plot_is_one_element_that_names_and_describes_itself(drawn):
     for svg in drawn.values():
         root = ElementTree.fromstring(svg)
         assert svg.startswith("<svg ")
@@ -50,7 +50,7 @@ def test_every_plot_is_one_element_that_names_and_describes_itself(drawn: dict[s
         assert ids[root.get("aria-describedby")].text
 
 
-def test_ids_are_unique_on_a_page_and_every_reference_is_met(drawn: dict[str, str]) -> None:
+def test_ids_are_unique_on_a_page_and_every_reference_is_met(drawn):
     elements = [element for svg in drawn.values() for element in ElementTree.fromstring(svg).iter()]
     ids = [element.get("id") for element in elements if element.get("id")]
     assert len(ids) == len(set(ids))
@@ -62,7 +62,7 @@ def test_ids_are_unique_on_a_page_and_every_reference_is_met(drawn: dict[str, st
                 assert value[5:-1] in ids
 
 
-def test_no_plot_styles_the_page_or_loads_anything(drawn: dict[str, str]) -> None:
+def test_no_plot_styles_the_page_or_loads_anything(drawn):
     for svg in drawn.values():
         assert "<style" not in svg
         assert "<metadata" not in svg
@@ -71,13 +71,13 @@ def test_no_plot_styles_the_page_or_loads_anything(drawn: dict[str, str]) -> Non
         assert svg.count("http") == 1  # the name space
 
 
-def test_names_are_text_that_can_be_searched(drawn: dict[str, str], report: RaceReport) -> None:
+def test_names_are_text_that_can_be_searched(drawn, report):
     for row in report.rows:
         assert row.contestant in texts(drawn["seconds"])
     assert "4.31 \N{RIGHTWARDS ARROW} 2.95" in texts(drawn["losses"])
 
 
-def test_nasty_names_stay_names(report: RaceReport) -> None:
+def test_nasty_names_stay_names(report):
     rows = [replace(row, contestant=NASTY) if row.contestant == "DAPT" else row for row in report.rows]
     plots = [
         score_against_cost(rows),
@@ -91,14 +91,14 @@ def test_nasty_names_stay_names(report: RaceReport) -> None:
         assert NASTY in "".join(ElementTree.fromstring(svg).itertext())
 
 
-def test_plots_of_two_titles_do_not_share_ids() -> None:
+def test_plots_of_two_titles_do_not_share_ids():
     curves = {"a": [(0.0, 1.0), (1.0, 2.0)]}
     first, second = (learning_curves(curves, "x", "y", title=title) for title in ("損失", "精度"))
     ids = [{element.get("id") for element in ElementTree.fromstring(svg).iter()} - {None} for svg in (first, second)]
     assert not ids[0] & ids[1]
 
 
-def test_odd_but_possible_data_can_be_drawn(report: RaceReport) -> None:
+def test_odd_but_possible_data_can_be_drawn(report):
     one = [replace(report.rows[0], adapting=Cost(), finetuning=Cost())]
     assert "untouched (0)" in texts(score_against_cost(one))
     assert "only" in texts(learning_curves({"only": [(3.0, 1.0)]}, "step", "loss"))
@@ -106,7 +106,7 @@ def test_odd_but_possible_data_can_be_drawn(report: RaceReport) -> None:
     assert "100 h" in texts(score_against_cost(long))
 
 
-def test_of_many_numbers_some_are_drawn_and_the_page_stays_small() -> None:
+def test_of_many_numbers_some_are_drawn_and_the_page_stays_small():
     generator = np.random.default_rng(0)
     pairs = [(float(gold), float(gold + noise)) for gold, noise in generator.normal(size=(20_000, 2))]
     svg = gold_against_predicted(pairs, "DAPT")
@@ -115,7 +115,7 @@ def test_of_many_numbers_some_are_drawn_and_the_page_stays_small() -> None:
     assert "they differ by 0.79" in svg  # the mean of |Normal| is .798
 
 
-def test_each_seed_is_a_dot_beside_its_bar_and_matplotlib_keeps_its_settings(report: RaceReport) -> None:
+def test_each_seed_is_a_dot_beside_its_bar_and_matplotlib_keeps_its_settings(report):
     fewer = [replace(row, scores=row.scores[:2]) for row in report.rows]
     dots = [svg.count("<use") for svg in (score_against_cost(report.rows), score_against_cost(fewer))]
     assert dots[0] - dots[1] == 3 * len(report.rows)

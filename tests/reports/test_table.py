@@ -6,7 +6,7 @@ from acclimate.reports.table import GeneralLoss, chance_text, general_loss_colum
 from acclimate.statistics.significance import Comparison
 
 
-def test_the_probability_of_improvement_has_its_interval() -> None:
+def test_the_probability_of_improvement_has_its_interval():
     assert chance_text(None) == "-"
     comparison = Comparison("DAPT", "untouched", 0.8, 0.7, 0.05, 0.15, 0.01, 0.02, "made up")
     assert chance_text(comparison) == "-"

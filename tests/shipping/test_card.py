@@ -1,7 +1,5 @@
 """The model card: what it tells, and that no text in it acts as markup."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

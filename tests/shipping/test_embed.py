@@ -1,7 +1,5 @@
 """Vectors of texts are the numbers that sentence-transformers computes from the same files."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Explanations name the word that decides the label, and add up to the change of the log odds."""
 
-from __future__ import annotations
-
 import json
 import random
 import shutil
@@ -76,7 +74,7 @@ def test_the_word_that_decides_the_label_has_the_largest_contribution(predictor,
 
 
 @pytest.mark.parametrize(("kind", "pooling"), [("sequence", "pooler"), ("score", "pooler"), ("multilabel", "first")])
-def test_contributions_of_pairs_add_up_for_every_kind(tmp_path, kind: str, pooling: str):
+def test_contributions_of_pairs_add_up_for_every_kind(tmp_path, kind, pooling):
     predictor = load_predictor(finished_race(tmp_path / "run", kind, paired=True, pooling=pooling))
     examples = [Example("", "word1 word2", "", "word3"), Example("", "word4", "", None)]
     predictions = predictor.predict(examples)

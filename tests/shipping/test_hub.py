@@ -1,7 +1,5 @@
 """`acclimate push` to a server on this machine that answers as the hub does."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os

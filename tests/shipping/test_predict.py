@@ -1,7 +1,5 @@
 """New texts get what the race's test gave the same texts, from every kind of file and of model."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

@@ -1,7 +1,5 @@
 """What is shipped predicts what was scored, says what it is worth, and takes nothing away."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib.util
 import io

@@ -1,7 +1,5 @@
 """A shipment of any family and kind predicts the same in transformers as in acclimate, or transformers refuses it."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from types import SimpleNamespace

@@ -32,7 +32,7 @@ def answer(*contestants: Resampled, reference: Resampled = UNTOUCHED, **settings
         ([-0.3, 0.0], {}, "not settled", "B"),
     ],
 )
-def test_answers(gains: list[float], settings: dict[str, float], kind: str, contestant: str) -> None:
+def test_answers(gains, settings, kind, contestant):
     result = answer(*(resampled(name, gain=gain) for name, gain in zip("ABC", gains, strict=False)), **settings)
     assert (result.kind, result.contestant) == (kind, contestant)
     assert result.settled is (kind in SETTLED)
@@ -43,7 +43,7 @@ def test_answers(gains: list[float], settings: dict[str, float], kind: str, cont
     assert result.limits.remedies[0].now == 300
 
 
-def test_probably_has_both_intervals() -> None:
+def test_probably_has_both_intervals():
     """The leader is moved to where only its single interval is above 0."""
     sides = [resampled(name) for name in "ABCDE"]
     leader = answer(*sides).gains[0]
@@ -59,7 +59,7 @@ def test_probably_has_both_intervals() -> None:
     assert answer(moved).kind == "helped"
 
 
-def test_answers_of_random_races_agree_with_their_intervals() -> None:
+def test_answers_of_random_races_agree_with_their_intervals():
     generator = np.random.default_rng(0)
     kinds = set()
     for number in range(24):
@@ -82,7 +82,7 @@ def test_answers_of_random_races_agree_with_their_intervals() -> None:
     assert {"helped", "not settled", "harmful"} <= kinds
 
 
-def test_designs_of_races() -> None:
+def test_designs_of_races():
     """Adaptations of every design, folds with one repeat, and a contestant of other seeds."""
     for adaptations in ((4,) * 6, tuple(range(6)), (0, 1, 2, 0, 1, 2)):
         sides = [resampled(name, gain=0.3, seeds=6, adaptations=adaptations) for name in "AB"]
@@ -96,11 +96,11 @@ def test_designs_of_races() -> None:
     assert answer(others, resampled("B", gain=0.2)).kind == "helped"
 
 
-def test_without_a_contestant_there_is_no_answer() -> None:
+def test_without_a_contestant_there_is_no_answer():
     assert answer_of([], UNTOUCHED) is None
 
 
 @pytest.mark.parametrize("margin", [-0.01, 0.51, 1.0])
-def test_a_margin_is_from_0_to_50_points(margin: float) -> None:
+def test_a_margin_is_from_0_to_50_points(margin):
     with pytest.raises(ValueError, match=r"pass a gain from 0 to 0\.5; 1 point is \.01"):
         answer_of([resampled("A")], UNTOUCHED, margin=margin)

@@ -40,17 +40,17 @@ def kind_of(*contestants: tuple[float, float, float, float, float], margin: floa
         ([(-1.0, -2.0, 0.0, -2.0, 0.0)], ("no gain that matters", 0)),
     ],
 )
-def test_each_answer_by_the_rule(contestants: list[tuple[float, ...]], answer: tuple[str, int]) -> None:
+def test_each_answer_by_the_rule(contestants, answer):
     assert kind_of(*contestants) == answer
 
 
-def test_without_a_margin_no_gain_is_too_small() -> None:
+def test_without_a_margin_no_gain_is_too_small():
     assert kind_of((0.3, 0.1, 0.6, 0.1, 0.5), margin=0.0)[0] == "helped"
     assert kind_of((-0.3, -0.6, -0.1, -0.5, -0.1), margin=0.0)[0] == "harmful"
     assert kind_of((0.0, -0.1, 0.1, -0.1, 0.1), margin=0.0)[0] == "not settled"
 
 
-def test_answer_and_intervals_never_contradict() -> None:
+def test_answer_and_intervals_never_contradict():
     """Random races, some with a margin of 0, answered side by side."""
     generator = np.random.default_rng(0)
     for number in (1, 2, 5):

@@ -1,7 +1,5 @@
 """Calibration error by its definition, and temperatures that are known."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.special import expit, softmax
@@ -33,7 +31,7 @@ def test_equation_3_of_guo_et_al_is_the_mean_gap_over_bins():
 
 
 @pytest.mark.parametrize("several", [False, True])
-def test_the_temperature_of_outputs_that_are_three_times_too_large_is_three(several: bool):
+def test_the_temperature_of_outputs_that_are_three_times_too_large_is_three(several):
     dev, test = (drawn(rows, several=several, sharper=3.0) for rows in (3000, 3000))
     calibration = calibration_of(dev, test, several=several)
     assert calibration.temperature == pytest.approx(3.0, rel=0.1)

@@ -39,7 +39,7 @@ def repeated_folds(rows: int, repeats: int, *, studies: int, seed: int) -> tuple
 
 
 @pytest.mark.parametrize(("rows", "repeats"), [(50, 3), (100, 3), (100, 1)])
-def test_intervals_by_rows_cover_the_expected_accuracy(rows: int, repeats: int) -> None:
+def test_intervals_by_rows_cover_the_expected_accuracy(rows, repeats):
     """benchmarks/folds.py at large. 600 studies: three standard errors are 2.7 points."""
     right, truth = repeated_folds(rows, repeats, studies=600, seed=rows + repeats)
     shares = right - right.mean(axis=-1, keepdims=True)
@@ -56,7 +56,7 @@ def test_intervals_by_rows_cover_the_expected_accuracy(rows: int, repeats: int) 
         assert np.mean(np.abs(right.mean(axis=(1, 2)) - truth) <= naive) < 0.9
 
 
-def test_the_variance_by_rows_is_that_of_one_repeat_times_the_factor() -> None:
+def test_the_variance_by_rows_is_that_of_one_repeat_times_the_factor():
     shares_Rn = np.random.default_rng(0).normal(size=(3, 40))
     found = components_of_rows(shares_Rn, folds=5)
     assert found.variance == pytest.approx(1.25 * shares_Rn.var(axis=1, ddof=1).mean() / 40)
@@ -67,7 +67,7 @@ def test_the_variance_by_rows_is_that_of_one_repeat_times_the_factor() -> None:
     assert p_value(alone.mean(), many) == pytest.approx(stats.ttest_1samp(alone[0], 0).pvalue, abs=1e-7)
 
 
-def test_any_metric_has_an_interval() -> None:
+def test_any_metric_has_an_interval():
     generator = np.random.default_rng(2)
     gold = generator.choice(["a", "b", "c"], p=[0.4, 0.3, 0.3], size=80).tolist()
     repeats = [
@@ -87,7 +87,7 @@ def test_any_metric_has_an_interval() -> None:
     assert correlation.high - correlation.mean < correlation.mean - correlation.low
 
 
-def test_too_few_rows_or_folds_are_refused() -> None:
+def test_too_few_rows_or_folds_are_refused():
     accuracy = METRICS["accuracy"]
     with pytest.raises(ValueError, match="folds=5: choose 2 to 3, the number of rows"):
         row_interval(["a", "b", "a"], [["a", "b", "a"]], accuracy, folds=5)

@@ -28,7 +28,7 @@ def between(low: int, number: int | None, high: int) -> bool:
     return number is not None and low <= number <= high
 
 
-def test_test_rows_limit_what_no_seed_can_settle() -> None:
+def test_test_rows_limit_what_no_seed_can_settle():
     result, remedies = limits(gain(1.0, seeds=0.1, items=4.0))
     rows, seeds = remedies["test rows"], remedies["seeds"]
     assert result.source == "test rows"
@@ -39,7 +39,7 @@ def test_test_rows_limit_what_no_seed_can_settle() -> None:
     assert between(1_600, rows.to_halve, 1_900)
 
 
-def test_seeds_limit_what_a_number_of_them_settles() -> None:
+def test_seeds_limit_what_a_number_of_them_settles():
     result, remedies = limits(gain(7.0, seeds=9.0, items=0.2))
     rows, seeds = remedies["test rows"], remedies["seeds"]
     assert result.source == "seeds"
@@ -49,7 +49,7 @@ def test_seeds_limit_what_a_number_of_them_settles() -> None:
     assert between(10, seeds.to_halve, 20)
 
 
-def test_a_settled_answer_has_nothing_to_settle_and_more_seeds_may_settle_one() -> None:
+def test_a_settled_answer_has_nothing_to_settle_and_more_seeds_may_settle_one():
     assert limits(gain(3.0, seeds=2.0, items=2.0, runs=3))[0].source == "several"
     result, remedies = limits(gain(9.0, seeds=1.0, items=3.0))
     assert result.source == "test rows"
@@ -57,7 +57,7 @@ def test_a_settled_answer_has_nothing_to_settle_and_more_seeds_may_settle_one() 
     assert limits(gain(9.0, seeds=3.0, items=1.0))[0].source == "seeds"
 
 
-def test_adaptations_are_the_source_where_each_run_has_its_own_and_else_apart_from_seeds() -> None:
+def test_adaptations_are_the_source_where_each_run_has_its_own_and_else_apart_from_seeds():
     result, remedies = limits(gain(7.0, seeds=9.0, items=0.2, adaptations=5, share=1.0))
     assert list(remedies) == ["test rows", "adaptations"]
     assert result.source == "adaptations"
@@ -69,7 +69,7 @@ def test_adaptations_are_the_source_where_each_run_has_its_own_and_else_apart_fr
     assert between(6, remedies["adaptations"].to_halve, 30)
 
 
-def test_folds_have_test_rows_alone_and_another_contestant_can_keep_the_answer_open() -> None:
+def test_folds_have_test_rows_alone_and_another_contestant_can_keep_the_answer_open():
     result, remedies = limits(gain(1.0, seeds=0.0, items=4.0, runs=1))
     assert list(remedies) == ["test rows"]
     assert remedies["test rows"].share == 1.0
@@ -82,7 +82,7 @@ def test_folds_have_test_rows_alone_and_another_contestant_can_keep_the_answer_o
     assert between(6, remedies["seeds"].to_settle, 50)
 
 
-def test_numbers_above_a_hundred_have_two_digits() -> None:
+def test_numbers_above_a_hundred_have_two_digits():
     numbers = [
         number
         for items in (2.0, 3.0, 7.0)

@@ -26,7 +26,7 @@ def drawn(generator: np.random.Generator, hard_n: np.ndarray, luck: float, rest:
     return Resampled("model", SEEDS[:seeds], points_S, scores_Sn - points_S[:, None], 0.0)
 
 
-def test_intervals_cover_the_truth_and_equal_models_are_seldom_told_apart() -> None:
+def test_intervals_cover_the_truth_and_equal_models_are_seldom_told_apart():
     """600 studies: three standard errors are 2.7 points."""
     generator = np.random.default_rng(0)
     covered = found = 0
@@ -57,7 +57,7 @@ def adapted(
 
 
 @pytest.mark.parametrize("adaptations", [(0, 1, 2, 3, 4), (0, 1, 2, 0, 1, 2)])
-def test_adaptations_that_datasets_share_are_no_independent_luck_of_each(adaptations: tuple[int, ...]) -> None:
+def test_adaptations_that_datasets_share_are_no_independent_luck_of_each(adaptations):
     """400 studies: three standard errors are 3.3 points."""
     generator = np.random.default_rng(6)
     found = independent = covered = 0
@@ -79,7 +79,7 @@ def test_adaptations_that_datasets_share_are_no_independent_luck_of_each(adaptat
     assert 0.915 <= covered / 400 <= 0.985
 
 
-def test_the_items_of_datasets_that_share_adaptations_count_as_those_of_independent_ones() -> None:
+def test_the_items_of_datasets_that_share_adaptations_count_as_those_of_independent_ones():
     generator = np.random.default_rng(7)
     runs = (0, 1, 2)
     ours = [adapted(generator, np.zeros(3), items, runs) for items in (20, 200)]
@@ -88,7 +88,7 @@ def test_the_items_of_datasets_that_share_adaptations_count_as_those_of_independ
     assert (shared.low, shared.high) == pytest.approx((plain.low, plain.high))
 
 
-def test_datasets_whose_runs_are_no_pairs_are_taken_to_share_all_luck() -> None:
+def test_datasets_whose_runs_are_no_pairs_are_taken_to_share_all_luck():
     generator = np.random.default_rng(8)
     luck_A = generator.normal(0, 0.05, 3)
     ours = [adapted(generator, luck_A, 100, (0, 1, 2)) for _ in "ab"]
@@ -100,7 +100,7 @@ def test_datasets_whose_runs_are_no_pairs_are_taken_to_share_all_luck() -> None:
     assert widths == sorted(widths, reverse=True)
 
 
-def test_without_luck_of_seeds_the_variance_is_that_of_independent_means() -> None:
+def test_without_luck_of_seeds_the_variance_is_that_of_independent_means():
     generator = np.random.default_rng(1)
     hard = [generator.normal(0, item, items) for items, _, item, _ in DATASETS]
     ours = [drawn(generator, hard_n, 0.0, 0.0) for hard_n in hard]
@@ -137,7 +137,7 @@ def scores_of(contestant: str, metric: str, gold: list[float] | list[str], predi
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "pearson"])
-def test_of_one_dataset_they_are_its_own(metric: str) -> None:
+def test_of_one_dataset_they_are_its_own(metric):
     generator = np.random.default_rng(2)
     if metric == "accuracy":
         gold, sides = ["yes"] * 200, [np.where(generator.random((3, 200)) < 0.8, "yes", "no").tolist() for _ in "ab"]
@@ -155,7 +155,7 @@ def test_of_one_dataset_they_are_its_own(metric: str) -> None:
     assert between.caution == pair.caution
 
 
-def test_perfect_and_equal_models_have_ends_and_no_difference() -> None:
+def test_perfect_and_equal_models_have_ends_and_no_difference():
     right = drawn(np.random.default_rng(3), np.zeros(30), 0.0, 0.0)
     perfect = replace(right, points_S=np.ones(5), shares_Sn=np.zeros((5, 30)))
     alone = mean_interval([perfect, perfect], [0.5, 0.5])
@@ -164,7 +164,7 @@ def test_perfect_and_equal_models_have_ends_and_no_difference() -> None:
     assert mean_difference([perfect] * 2, [perfect] * 2, [0.5, 0.5]).p == 1.0
 
 
-def test_a_mean_that_hangs_on_one_small_dataset_says_so_and_its_weights_sum_to_one() -> None:
+def test_a_mean_that_hangs_on_one_small_dataset_says_so_and_its_weights_sum_to_one():
     generator = np.random.default_rng(4)
     large, small = (drawn(generator, generator.normal(0, 0.3, items), 0.0, 0.1) for items in (2_000, 9))
     assert "Fewer than 10 of the 2,009 test items" in mean_interval([large, small], [0.5, 0.5]).caution

@@ -81,7 +81,7 @@ def race(generator: np.random.Generator, design: PowerDesign, gain: float, studi
     ("items", "seeds", "comparisons", "spread"),
     [(100, 3, 1, 0.01), (300, 5, 3, 0.02), (50, 10, 5, 0.03), (400, 3, 1, 0.0)],
 )
-def test_the_difference_is_found_as_often_as_promised(items: int, seeds: int, comparisons: int, spread: float) -> None:
+def test_the_difference_is_found_as_often_as_promised(items, seeds, comparisons, spread):
     design = guessed(items, seeds, comparisons=comparisons, seed_spread=spread)
     differences = race(np.random.default_rng(items), design, design.detectable(), 1_000)
     points = differences.mean(axis=-1)
@@ -89,7 +89,7 @@ def test_the_difference_is_found_as_often_as_promised(items: int, seeds: int, co
     assert np.mean(p < 0.05 / comparisons) == pytest.approx(0.8, abs=0.06)
 
 
-def test_right_and_wrong_answers_are_found_as_the_guess_says() -> None:
+def test_right_and_wrong_answers_are_found_as_the_guess_says():
     """With a disagreement that the simulated answers have, whatever made them."""
     generator, items, seeds = np.random.default_rng(5), 300, 5
     found = 0
@@ -114,7 +114,7 @@ def test_right_and_wrong_answers_are_found_as_the_guess_says() -> None:
     assert found / 300 == pytest.approx(0.8, abs=0.1)
 
 
-def test_a_study_that_was_made_gives_the_design_that_it_was_made_with() -> None:
+def test_a_study_that_was_made_gives_the_design_that_it_was_made_with():
     generator = np.random.default_rng(3)
     design = PowerDesign(400, 8, item_variance=0.06, residual_variance=0.12, seed_variance=0.0008, comparisons=2)
     found = []
@@ -130,7 +130,7 @@ def test_a_study_that_was_made_gives_the_design_that_it_was_made_with() -> None:
     assert again.detectable() == pytest.approx(design.detectable())
 
 
-def test_a_race_gives_the_means_of_its_comparisons() -> None:
+def test_a_race_gives_the_means_of_its_comparisons():
     generator = np.random.default_rng(4)
     seeds = tuple(range(5))
     drawn = generator.normal(0, 1, (3, 5, 200)) + generator.normal(0, 0.1, (3, 5, 1))
@@ -156,7 +156,7 @@ def test_a_race_gives_the_means_of_its_comparisons() -> None:
     assert variance == pytest.approx(found.variance_items + found.variance_seeds)
 
 
-def test_more_of_everything_makes_it_smaller_and_more_comparisons_larger() -> None:
+def test_more_of_everything_makes_it_smaller_and_more_comparisons_larger():
     now = guessed(500, 3).detectable()
     assert guessed(1_000, 3).detectable() < now
     assert guessed(500, 5).detectable() < now
@@ -168,7 +168,7 @@ def test_more_of_everything_makes_it_smaller_and_more_comparisons_larger() -> No
     assert guessed(10**9, 3).detectable() == pytest.approx(guessed(10**8, 3).detectable(), rel=1e-2)
 
 
-def test_advice_says_what_would_help() -> None:
+def test_advice_says_what_would_help():
     design = guessed(500, 3, comparisons=2)
     told = design.advice()
     points = [f"{100 * value:.1f}" for value in (
@@ -182,7 +182,7 @@ def test_advice_says_what_would_help() -> None:
     assert "more seeds" not in guessed(500, 10).advice()
 
 
-def test_refusals_name_the_value() -> None:
+def test_refusals_name_the_value():
     with pytest.raises(ValueError, match="score=80: a share is between 0 and 1"):
         guessed(100, 3, score=80).detectable()
     with pytest.raises(ValueError, match="seeds=1: a variance needs at least two"):
@@ -224,7 +224,7 @@ def runs_of(name: str, metric: str, wrong: float, seeds: int, *, first: int) -> 
 
 
 @pytest.mark.parametrize("metric", TASKS)
-def test_made_up_mistakes_bring_any_metric_to_the_score_that_is_wanted(metric: str) -> None:
+def test_made_up_mistakes_bring_any_metric_to_the_score_that_is_wanted(metric):
     kind, gold = TASKS[metric]
     variance = variance_of_one_item(kind, METRICS[metric], gold, score=0.8)
     if metric == "accuracy":
@@ -237,7 +237,7 @@ def test_made_up_mistakes_bring_any_metric_to_the_score_that_is_wanted(metric: s
     assert many < few < 1
 
 
-def test_a_rare_class_makes_macro_f1_harder_to_tell_apart_than_accuracy() -> None:
+def test_a_rare_class_makes_macro_f1_harder_to_tell_apart_than_accuracy():
     rare = ["a"] * 390 + ["b"] * 10
     assert variance_of_one_item("sequence", METRICS["macro_f1"], rare) > 3 * variance_of_one_item(
         "sequence", METRICS["accuracy"], rare
@@ -248,7 +248,7 @@ def test_a_rare_class_makes_macro_f1_harder_to_tell_apart_than_accuracy() -> Non
 
 
 @pytest.mark.parametrize("metric", TASKS)
-def test_power_simulated_from_predictions_is_that_of_their_variance_components(metric: str) -> None:
+def test_power_simulated_from_predictions_is_that_of_their_variance_components(metric):
     """Or a little more, as its docstring says: there are four runs for five seeds."""
     wrong = 0.6 if TASKS[metric][0] == "score" else 0.2
     ours, theirs = (runs_of(name, metric, wrong, 4, first=first) for name, first in (("a", 100), ("b", 200)))
@@ -261,7 +261,7 @@ def test_power_simulated_from_predictions_is_that_of_their_variance_components(m
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "pearson", "entity_f1"])
-def test_probes_say_on_which_items_models_differ(metric: str) -> None:
+def test_probes_say_on_which_items_models_differ(metric):
     wrong = 0.6 if TASKS[metric][0] == "score" else 0.2
     [ours], [theirs] = (runs_of(name, metric, wrong, 1, first=first) for name, first in (("a", 100), ("b", 200)))
     design = probed(ours, theirs, METRICS[metric], items=2_000, seeds=5)

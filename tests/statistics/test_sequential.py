@@ -7,7 +7,7 @@ from scipy import stats
 from acclimate.statistics.sequential import FIRST, SPENT, evaluation_level, spent
 
 
-def test_the_first_two_levels_spend_what_a_bivariate_normal_says() -> None:
+def test_the_first_two_levels_spend_what_a_bivariate_normal_says():
     first, second = evaluation_level(FIRST), evaluation_level(FIRST + 1)
     assert first == pytest.approx(spent(FIRST)) == pytest.approx(SPENT / 3)
     correlation = np.sqrt(FIRST / (FIRST + 1))
@@ -17,7 +17,7 @@ def test_the_first_two_levels_spend_what_a_bivariate_normal_says() -> None:
     assert 1 - inside == pytest.approx(spent(FIRST + 1), abs=1e-5)
 
 
-def test_later_levels_agree_with_random_walks_and_never_spend_all() -> None:
+def test_later_levels_agree_with_random_walks_and_never_spend_all():
     last = 8
     walks = np.random.default_rng(0).standard_normal((100_000, last)).cumsum(axis=1)[:, FIRST - 1 :]
     rounds = np.arange(FIRST, last + 1)

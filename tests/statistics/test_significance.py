@@ -71,9 +71,7 @@ def studies_of(metric: Metric, seeds: int, items: int, luck: float, *, studies: 
     ("name", "seeds", "items", "luck"),
     [("accuracy", 3, 100, 0.1), ("accuracy", 3, 400, 0.4), ("accuracy", 5, 50, 0.0), ("macro_f1", 5, 200, 0.1)],
 )
-def test_intervals_cover_the_truth_and_equal_contestants_are_seldom_told_apart(
-    name: str, seeds: int, items: int, luck: float
-) -> None:
+def test_intervals_cover_the_truth_and_equal_contestants_are_seldom_told_apart(name, seeds, items, luck):
     """benchmarks/significance.py at large. 400 studies: three standard errors are 3.3 points.
 
     All that is not luck of seeds is rest here, where equal contestants are told apart more seldom than in 5%.
@@ -92,7 +90,7 @@ def test_intervals_cover_the_truth_and_equal_contestants_are_seldom_told_apart(
         assert np.mean(np.abs(differences.mean(axis=-1)) > 1.96 * items_only) > 0.3
 
 
-def test_interval_and_compare_are_made_of_the_functions_that_are_simulated() -> None:
+def test_interval_and_compare_are_made_of_the_functions_that_are_simulated():
     generator = np.random.default_rng(11)
     hard_n = generator.normal(size=120)
     ours, theirs = (draw(generator, level, seeds=3, hard_n=hard_n, luck=0.1) for level in (0.85, 0.75))
@@ -112,7 +110,7 @@ def test_interval_and_compare_are_made_of_the_functions_that_are_simulated() -> 
     assert (alone.low, alone.high) == pytest.approx(ends, abs=1e-12)
 
 
-def test_a_gain_of_five_points_is_found() -> None:
+def test_a_gain_of_five_points_is_found():
     generator = np.random.default_rng(0)
     found = 0
     for _ in range(40):
@@ -123,9 +121,7 @@ def test_a_gain_of_five_points_is_found() -> None:
 
 
 @pytest.mark.parametrize("chunk", [1, 40, 4_000_000])
-def test_the_jackknife_of_a_mean_is_the_items_and_of_others_what_leaving_out_changes(
-    monkeypatch: pytest.MonkeyPatch, chunk: int
-) -> None:
+def test_the_jackknife_of_a_mean_is_the_items_and_of_others_what_leaving_out_changes(monkeypatch, chunk):
     monkeypatch.setattr(variance, "CHUNK", chunk)
     generator = np.random.default_rng(6)
     labels = generator.integers(0, 3, size=(2, 25)).astype(str).tolist()
@@ -140,7 +136,7 @@ def test_the_jackknife_of_a_mean_is_the_items_and_of_others_what_leaving_out_cha
     assert shares_n.sum() == pytest.approx(0, abs=1e-9)
 
 
-def test_p_permutation_is_that_of_scipy() -> None:
+def test_p_permutation_is_that_of_scipy():
     generator = np.random.default_rng(8)
     for seeds in (2, 3, 5, 8):
         ours, theirs = generator.integers(0, 9, size=(2, seeds)) / 9.0
@@ -153,7 +149,7 @@ def test_p_permutation_is_that_of_scipy() -> None:
     assert permutation(np.ones(17)) is None
 
 
-def test_the_probability_of_improvement_is_that_of_a_new_seed_on_a_new_test_set() -> None:
+def test_the_probability_of_improvement_is_that_of_a_new_seed_on_a_new_test_set():
     generator = np.random.default_rng(9)
     seeds, items, gain = 4, 60, 0.3
     luck, persistent, passing = 0.2, 1.0, 1.5
@@ -166,7 +162,6 @@ def test_the_probability_of_improvement_is_that_of_a_new_seed_on_a_new_test_set(
         probability, low, high = improvement(
             points_S.mean(), components_of(points_S, scores_Sn - points_S[:, None]), seeds
         )
-        assert probability is not None
         assert low <= probability <= high
         likely.append(probability)
         covered += low <= truth <= high
@@ -176,7 +171,7 @@ def test_the_probability_of_improvement_is_that_of_a_new_seed_on_a_new_test_set(
     assert improvement(0.5, Components(*(np.array(x) for x in (1e-30, 0.0, 2.0)), 9, np.array(0.0)), 3)[0] == 1.0
 
 
-def test_cautions_say_where_the_figures_do_not_hold() -> None:
+def test_cautions_say_where_the_figures_do_not_hold():
     generator = np.random.default_rng(10)
     right_Sn = draw(generator, 0.8, seeds=3, hard_n=generator.normal(size=300), luck=0.1)
     other_Sn = draw(generator, 0.8, seeds=3, hard_n=generator.normal(size=300), luck=0.1)
@@ -193,7 +188,7 @@ def test_cautions_say_where_the_figures_do_not_hold() -> None:
 
 
 @pytest.mark.parametrize(("spread", "said"), [(0.02, False), (0.06, True)])
-def test_a_correlation_that_varies_much_over_seeds_has_a_caution(spread: float, said: bool) -> None:
+def test_a_correlation_that_varies_much_over_seeds_has_a_caution(spread, said):
     shares_Sn = np.random.default_rng(1).normal(size=(3, 50))
     wild = Resampled("TAPT", (0, 1, 2), 0.8 + spread * np.array([-1.0, 0.0, 1.0]), shares_Sn, least=-1.0)
     calm = Resampled("untouched", (0, 1, 2), np.full(3, 0.8), 2 * shares_Sn, least=-1.0)
@@ -203,7 +198,7 @@ def test_a_correlation_that_varies_much_over_seeds_has_a_caution(spread: float, 
     assert "standard deviation" not in compare_of(*bounded).caution
 
 
-def test_p_seeds_is_the_paired_t_test_of_scipy() -> None:
+def test_p_seeds_is_the_paired_t_test_of_scipy():
     generator = np.random.default_rng(1)
     hard_n = generator.normal(size=200)
     ours, theirs = (draw(generator, level, seeds=4, hard_n=hard_n, luck=0.1) for level in (0.8, 0.7))
@@ -216,7 +211,7 @@ def test_p_seeds_is_the_paired_t_test_of_scipy() -> None:
     assert "unpaired seeds" in fewer.test
 
 
-def test_contestants_without_luck_are_judged_by_the_items_alone() -> None:
+def test_contestants_without_luck_are_judged_by_the_items_alone():
     generator = np.random.default_rng(2)
     right_n, other_n = generator.random((2, 400)) < 0.8
     fixed, other = (scores_of(name, np.tile(row, (3, 1))) for name, row in (("TF-IDF", right_n), ("rules", other_n)))
@@ -230,7 +225,7 @@ def test_contestants_without_luck_are_judged_by_the_items_alone() -> None:
     assert (comparison.low + comparison.high) / 2 == pytest.approx(difference_n.mean())
 
 
-def test_equal_predictions_give_no_difference_and_p_of_one() -> None:
+def test_equal_predictions_give_no_difference_and_p_of_one():
     right_Sn = np.random.default_rng(0).random((3, 100)) < 0.7
     comparison = compare(scores_of("twin", right_Sn), scores_of("untouched", right_Sn), ACCURACY)
     assert (comparison.difference, comparison.low, comparison.high, comparison.p) == (0.0, 0.0, 0.0, 1.0)
@@ -238,7 +233,7 @@ def test_equal_predictions_give_no_difference_and_p_of_one() -> None:
     assert "Fewer than 10 of the 100 test items" in comparison.caution
 
 
-def test_no_interval_of_a_difference_goes_beyond_what_two_scores_can_differ_by() -> None:
+def test_no_interval_of_a_difference_goes_beyond_what_two_scores_can_differ_by():
     right_Sn, wrong_Sn = np.ones((2, 4), bool), np.zeros((2, 4), bool)
     right_Sn[0, :2], wrong_Sn[1, 2:] = False, True
     comparison = compare(scores_of("a", right_Sn), scores_of("b", wrong_Sn), ACCURACY)
@@ -248,7 +243,7 @@ def test_no_interval_of_a_difference_goes_beyond_what_two_scores_can_differ_by()
     assert possible(0.5, 0.25, least=0.0) == (0.25, 0.75)
 
 
-def test_comparing_the_other_way_round_changes_only_the_sign() -> None:
+def test_comparing_the_other_way_round_changes_only_the_sign():
     generator = np.random.default_rng(5)
     ours, theirs = scores_of("a", generator.random((3, 90)) < 0.8), scores_of("b", generator.random((3, 90)) < 0.7)
     there, back = compare(ours, theirs, ACCURACY), compare(theirs, ours, ACCURACY)
@@ -259,7 +254,7 @@ def test_comparing_the_other_way_round_changes_only_the_sign() -> None:
     assert there.p_permutation == back.p_permutation
 
 
-def test_resampling_leaves_out_each_item_of_each_seed_by_rising_seed() -> None:
+def test_resampling_leaves_out_each_item_of_each_seed_by_rising_seed():
     right_Sn = np.random.default_rng(0).random((3, 60)) < 0.7
     drawn = resample(scores_of("DAPT", right_Sn)[::-1], ACCURACY)["DAPT"]
     assert drawn.seeds == (0, 1, 2)
@@ -267,13 +262,13 @@ def test_resampling_leaves_out_each_item_of_each_seed_by_rising_seed() -> None:
     assert drawn.shares_Sn == pytest.approx(right_Sn - right_Sn.mean(axis=1, keepdims=True))
 
 
-def test_holm_steps_down() -> None:
+def test_holm_steps_down():
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([0.6, 0.7]) == [1.0, 1.0]
     assert holm([]) == []
 
 
-def test_refusals_name_the_value_and_the_way_out() -> None:
+def test_refusals_name_the_value_and_the_way_out():
     scores = scores_of("DAPT", np.random.default_rng(0).random((3, 40)) < 0.7)
     other = scores_of("untouched", np.random.default_rng(1).random((3, 40)) < 0.7)
     with pytest.raises(ValueError, match=r"'DAPT' has the seeds \[0\]\. Give at least two different seeds"):

@@ -20,7 +20,7 @@ from acclimate.statistics.variance import Components, Resampled, components_of, 
 from made_up_races import resampled
 
 
-def test_level_alone_is_dunnetts() -> None:
+def test_level_alone_is_dunnetts():
     """Dunnett's two-sided 5% points for infinite degrees of freedom: 2.21, 2.35, 2.44, 2.51 for 2 to 5 treatments."""
     points = [-stats.norm.ppf(level_alone(number, 0.5) / 2) for number in (2, 3, 4, 5)]
     np.testing.assert_allclose(points, [2.212, 2.349, 2.442, 2.511], atol=6e-4)
@@ -31,7 +31,7 @@ def test_level_alone_is_dunnetts() -> None:
 
 @pytest.mark.parametrize("number", [1, 2, 6])
 @pytest.mark.parametrize("level", [0.05, 0.01])
-def test_p_is_below_the_level_exactly_outside_the_interval(number: int, level: float) -> None:
+def test_p_is_below_the_level_exactly_outside_the_interval(number, level):
     components = Components(np.float64(4e-5), np.float64(3e-5), np.float64(2.0), 300, np.float64(1e-5))
     half = float(simultaneous_half_width(components, level_alone(number, 0.4, level)))
     assert half >= float(half_width(components))
@@ -42,7 +42,7 @@ def test_p_is_below_the_level_exactly_outside_the_interval(number: int, level: f
     assert 0 < float(adjusted_p(half * 50, components, number, correlation=0.4)) < 0.01
 
 
-def test_one_contestant_has_the_interval_and_p_of_the_comparison() -> None:
+def test_one_contestant_has_the_interval_and_p_of_the_comparison():
     ours, theirs = resampled("A", gain=0.02), resampled("untouched")
     [gain], comparison = gains_of([ours], theirs), compare_of(ours, theirs)
     assert gain.interval == pytest.approx((comparison.low, comparison.high))
@@ -51,7 +51,7 @@ def test_one_contestant_has_the_interval_and_p_of_the_comparison() -> None:
     assert gain.difference == comparison.difference
 
 
-def test_more_contestants_widen_intervals_and_equal_spreads_correlate_by_half() -> None:
+def test_more_contestants_widen_intervals_and_equal_spreads_correlate_by_half():
     theirs = resampled("untouched", seeds=40)
     sides = [resampled(name, seeds=40) for name in "ABCDE"]
     widths = []
@@ -69,7 +69,7 @@ def test_more_contestants_widen_intervals_and_equal_spreads_correlate_by_half() 
     assert gains_of(sides, theirs, level=0.01)[0].single_level < gains_of(sides, theirs)[0].single_level
 
 
-def test_runs_that_are_not_in_common_leave_their_correlation_out() -> None:
+def test_runs_that_are_not_in_common_leave_their_correlation_out():
     points_mN = np.array([[0.0, 2.0, 4.0], [0.0, 2.0, 4.1]])
     mean_mn, shares_mNn = np.zeros((2, 10)), np.zeros((2, 3, 10))
     variance_m = points_mN.var(axis=-1, ddof=1) / 3
@@ -78,7 +78,7 @@ def test_runs_that_are_not_in_common_leave_their_correlation_out() -> None:
     assert mean_correlation(variance_m[:1], mean_mn[:1]) == 0
 
 
-def test_models_that_agree_on_every_row_are_not_known_to_be_equal() -> None:
+def test_models_that_agree_on_every_row_are_not_known_to_be_equal():
     """Three rows in 50 can differ although none of these 50 does: one in twenty such test sets shows no difference."""
     right_Sn = np.ones((3, 50))
     right_Sn[:, :6] = 0
@@ -92,7 +92,7 @@ def test_models_that_agree_on_every_row_are_not_known_to_be_equal() -> None:
     assert gain.interval[1] > 3 / 50
 
 
-def test_enough_items_are_left_as_they_are() -> None:
+def test_enough_items_are_left_as_they_are():
     generator = np.random.default_rng(0)
     ours_n, theirs_n = generator.standard_normal((2, 400))
     components = Components(np.float64(1e-4), np.float64(1e-4), np.float64(4.0), 400, np.float64(0.0))
@@ -103,7 +103,7 @@ def test_enough_items_are_left_as_they_are() -> None:
     ("adaptations", "share"),
     [((), (0, 0)), ((7,) * 6, (0, 0)), ((0, 1, 2, 3, 4, 5), (1, 1)), ((0, 1, 2, 0, 1, 2), (0.5, 1))],
 )
-def test_the_share_of_adaptations_by_design(adaptations: tuple[int, ...], share: tuple[float, float]) -> None:
+def test_the_share_of_adaptations_by_design(adaptations, share):
     """Adaptations that share seeds have a spread of their own here, and each has two runs."""
     extra = 0.1 * np.array([0, 1, 3, 0, 1, 3]) if len(set(adaptations)) == 3 else np.zeros(6)
     ours = resampled("A", seeds=6)
@@ -113,7 +113,7 @@ def test_the_share_of_adaptations_by_design(adaptations: tuple[int, ...], share:
     assert gain.adaptations == len(set(adaptations))
 
 
-def test_folds_and_runs_that_no_seed_changes_count_and_two_seeds_or_a_level_above_5_percent_do_not() -> None:
+def test_folds_and_runs_that_no_seed_changes_count_and_two_seeds_or_a_level_above_5_percent_do_not():
     theirs = resampled("untouched", seeds=1)
     sides = [resampled(name, seeds=1) for name in "AB"]
     for gain in gains_of(sides, theirs, folds=5):
@@ -131,7 +131,7 @@ def test_folds_and_runs_that_no_seed_changes_count_and_two_seeds_or_a_level_abov
 
 
 @pytest.mark.parametrize(("number", "seeds", "items"), [(3, 3, 0.2), (5, 3, 0.0), (5, 5, 0.2)])
-def test_all_intervals_cover_together(number: int, seeds: int, items: float) -> None:
+def test_all_intervals_cover_together(number, seeds, items):
     """benchmarks/answers.py at large. The untouched model varies least, the worst case; 4,000 races: a point."""
     generator = np.random.default_rng([number, seeds])
     deviation = np.ones((number + 1, 1))

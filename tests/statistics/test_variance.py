@@ -37,7 +37,7 @@ SHARES = (0.0, 0.05, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 1.0)
 
 
 @pytest.mark.parametrize("freedom", [2, 3, 4, 9, 30])
-def test_false_positives_keep_their_level_whatever_the_share_of_the_seeds(freedom: int) -> None:
+def test_false_positives_keep_their_level_whatever_the_share_of_the_seeds(freedom):
     for share in SHARES:
         assert 4.5 <= false_positives(freedom, of_seeds=share, of_residual=0.0, level=0.05) <= 5.4, share
 
@@ -46,9 +46,7 @@ def test_false_positives_keep_their_level_whatever_the_share_of_the_seeds(freedo
     ("freedom", "least", "most", "most_at_one"),
     [(1, 1.5, 7.9, 5.3), (2, 1.7, 5.4, 2.4), (4, 2.2, 5.1, 1.4), (9, 2.9, 5.1, 1.1)],
 )
-def test_a_residual_makes_false_positives_fewer_and_never_more(
-    freedom: int, least: float, most: float, most_at_one: float
-) -> None:
+def test_a_residual_makes_false_positives_fewer_and_never_more(freedom, least, most, most_at_one):
     for share in SHARES:
         for residual in (0.25, 0.5, 0.75, 1.0):
             at_5, at_1 = (
@@ -58,7 +56,7 @@ def test_a_residual_makes_false_positives_fewer_and_never_more(
             assert at_1 <= most_at_one, (share, residual)
 
 
-def test_one_source_alone_gives_the_tests_of_scipy() -> None:
+def test_one_source_alone_gives_the_tests_of_scipy():
     generator = np.random.default_rng(0)
     shares_Sn = np.zeros((4, 30))
     points_S = generator.normal(size=4)
@@ -76,7 +74,7 @@ def test_one_source_alone_gives_the_tests_of_scipy() -> None:
     assert p_value(ours_S.mean() - theirs_S.mean(), apart) == pytest.approx(welch.pvalue, abs=1e-9)
 
 
-def test_the_parts_are_those_that_the_items_and_seeds_were_drawn_with() -> None:
+def test_the_parts_are_those_that_the_items_and_seeds_were_drawn_with():
     generator = np.random.default_rng(1)
     studies, seeds, items = 4_000, 4, 50
     seed = generator.normal(0, 0.2, (studies, seeds, 1))
@@ -91,7 +89,7 @@ def test_the_parts_are_those_that_the_items_and_seeds_were_drawn_with() -> None:
 
 
 @pytest.mark.parametrize("seeds", [2, 3, 5])
-def test_seeds_that_agree_by_chance_never_give_less_variance_than_the_items_alone(seeds: int) -> None:
+def test_seeds_that_agree_by_chance_never_give_less_variance_than_the_items_alone(seeds):
     """Made so: equal scores, and shares with less in common than the residual accounts for."""
     generator = np.random.default_rng(seeds)
     left_Sn = generator.normal(size=(seeds, 60))
@@ -111,7 +109,7 @@ def test_seeds_that_agree_by_chance_never_give_less_variance_than_the_items_alon
         assert high - low > 0.1
 
 
-def test_intervals_of_a_share_are_wilsons_and_of_a_correlation_fishers() -> None:
+def test_intervals_of_a_share_are_wilsons_and_of_a_correlation_fishers():
     mean, items = np.array(0.8), 50
     found = spread(0.0, 0.8 * 0.2 / items, 2.0)
     wilson = stats.binomtest(40, 50).proportion_ci(method="wilson")
@@ -123,20 +121,20 @@ def test_intervals_of_a_share_are_wilsons_and_of_a_correlation_fishers() -> None
 
 
 @pytest.mark.parametrize(("mean", "least"), [(1.0, 0.0), (0.0, 0.0), (1.0, -1.0), (-1.0, -1.0)])
-def test_intervals_end_where_the_metric_does(mean: float, least: float) -> None:
+def test_intervals_end_where_the_metric_does(mean, least):
     low, high = bounds(np.array(mean), spread(0.0, 0.0, 2.0, count=20), least=least)
     assert least <= low <= mean <= high <= 1.0
     if least == 0.0:  # nothing varied, but 20 items cannot be more sure than that
         assert high - low == pytest.approx(2.093**2 / (20 + 2.093**2), abs=1e-3)
 
 
-def test_effective_items_counts_the_items_that_matter() -> None:
+def test_effective_items_counts_the_items_that_matter():
     assert effective_items(np.array([[1.0, -1.0, 1.0, -1.0]])) == pytest.approx(4)
     assert effective_items(np.array([[10.0, 0.0, 0.0, -10.0], [10.0, 0.0, 0.0, -10.0]])) == pytest.approx(2)
     assert effective_items(np.zeros((2, 4))) == 0
 
 
-def test_the_noncentrality_is_that_of_scipys_noncentral_student_variable() -> None:
+def test_the_noncentrality_is_that_of_scipys_noncentral_student_variable():
     for freedom in (1.5, 2.0, 7.3, 50.0):
         for ratio in (-2.0, 0.0, 0.7, 3.0):
             for tail in (0.2, 0.025, 0.975):

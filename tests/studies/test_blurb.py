@@ -1,7 +1,5 @@
 """BLURB's study: its score over made-up scores; what a search chooses, and what goes on where it stopped."""
 
-from __future__ import annotations
-
 import csv
 import json
 import random

@@ -1,7 +1,5 @@
 """The studies of BLURB's model choices on made-up words: what is shared, what differs, and which tokens stay whole."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from dataclasses import replace

@@ -2,8 +2,6 @@
 command again does what failed and then nothing, and text, CSV, JSON and page are written.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import re

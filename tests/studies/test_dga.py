@@ -1,7 +1,5 @@
 """DGA's study: each contestant adapts as its recipe states, and the ensemble averages probabilities."""
 
-from __future__ import annotations
-
 import csv
 import json
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Learning curves that follow the toy's race: what is drawn, what the page says, and that nothing is done twice."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The defaults of the studies are their papers', and settings that make no study are refused."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

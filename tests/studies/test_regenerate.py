@@ -1,7 +1,5 @@
 """Tables of finished studies, deleted and written again: the same bytes, and nothing is done for it."""
 
-from __future__ import annotations
-
 import json
 import random
 import shutil

@@ -1,7 +1,5 @@
 """STILT's matrix: what is trained once, what is left out of a first task, and which steps the controls take."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Sequence

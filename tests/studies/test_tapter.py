@@ -1,7 +1,5 @@
 """TAPTER's study in two stages of made-up questions: what is handed on, and which first stages are refused."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Sequence

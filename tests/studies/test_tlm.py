@@ -1,7 +1,5 @@
 """TLM's studies on the toy task: what varies, what is shared, and that a search tests its best on dev alone."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path

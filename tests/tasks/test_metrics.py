@@ -1,7 +1,5 @@
 """Every metric against its authority: scikit-learn, SciPy, seqeval, and the official scripts' definitions."""
 
-from __future__ import annotations
-
 import pickle
 import random
 import re
@@ -136,7 +134,7 @@ NAMED = [f"{metric.name}, {type(pairs[0][0]).__name__}" for metric, pairs in EVE
     ("metric", "ignore"),
     [*((metric, set()) for metric in OF_CLASSES), (WITHOUT[0], {"none"}), (WITHOUT[1], {"none", "cause"})],
 )
-def test_metrics_of_one_label_equal_scikit_learn(metric: Metric, ignore: set[str], case: str) -> None:
+def test_metrics_of_one_label_equal_scikit_learn(metric, ignore, case):
     gold, predicted = SINGLE[case]
     if metric.name == "accuracy":
         expected = accuracy_score(gold, predicted)
@@ -148,7 +146,7 @@ def test_metrics_of_one_label_equal_scikit_learn(metric: Metric, ignore: set[str
 
 @pytest.mark.parametrize("case", SEVERAL)
 @pytest.mark.parametrize("metric", OF_CLASSES, ids=lambda metric: metric.name)
-def test_metrics_of_several_labels_equal_scikit_learn(metric: Metric, case: str) -> None:
+def test_metrics_of_several_labels_equal_scikit_learn(metric, case):
     gold, predicted = SEVERAL[case]
     occurring = sorted({name for row in (*gold, *predicted) for name in row})
     if not occurring:  # scikit-learn refuses a matrix without columns
@@ -165,7 +163,7 @@ def test_metrics_of_several_labels_equal_scikit_learn(metric: Metric, case: str)
 
 @pytest.mark.parametrize("letters", ["BI", "I", "BIES"])
 @pytest.mark.parametrize("seed", range(3))
-def test_entity_f1_equals_seqeval(letters: str, seed: int) -> None:
+def test_entity_f1_equals_seqeval(letters, seed):
     seqeval = pytest.importorskip("seqeval.metrics", reason="seqeval is in the extra 'test'")
     gold, predicted = sentences(seed, letters=letters)
     for ours, theirs in (
@@ -181,7 +179,7 @@ def test_entity_f1_equals_seqeval(letters: str, seed: int) -> None:
         assert entities(row) == found
 
 
-def test_entities_are_read_as_conlleval_does() -> None:
+def test_entities_are_read_as_conlleval_does():
     assert entities(("I-a", "I-a", "I-b", "B-b", "O", "I-b")) == {(0, 1, "a"), (2, 2, "b"), (3, 3, "b"), (5, 5, "b")}
     assert METRICS["entity_f1"].compute([("O", "O"), ()], [("O", "O"), ()]) == 0.0
     with pytest.raises(ValueError, match="the tag 'X-a' is not O and does not begin with B-"):
@@ -191,7 +189,7 @@ def test_entities_are_read_as_conlleval_does() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_metrics_over_words_equal_scikit_learn(seed: int) -> None:
+def test_metrics_over_words_equal_scikit_learn(seed):
     gold, predicted = sentences(seed)
     ours, theirs = ([tag for row in side for tag in row] for side in (gold, predicted))
     assert METRICS["word_accuracy"].compute(gold, predicted) == pytest.approx(accuracy_score(ours, theirs), abs=1e-12)
@@ -205,7 +203,7 @@ def test_metrics_over_words_equal_scikit_learn(seed: int) -> None:
 
 
 @pytest.mark.parametrize(("scale", "shift"), [(1.0, 0.0), (1e-3, 1e6), (1e200, 0.0), (1e-200, 0.0)])
-def test_pearson_equals_scipy(scale: float, shift: float) -> None:
+def test_pearson_equals_scipy(scale, shift):
     x, y = (np.array(side) for side in numbers(0))
     moved = (scale * x + shift).tolist(), (y * scale - shift).tolist()
     # what the shift has rounded away is gone for both; at 1e200 SciPy's squares would overflow
@@ -215,7 +213,7 @@ def test_pearson_equals_scipy(scale: float, shift: float) -> None:
     assert METRICS["pearson"].least == -1.0
 
 
-def test_pearson_with_a_constant_is_zero_and_with_no_number_is_refused() -> None:
+def test_pearson_with_a_constant_is_zero_and_with_no_number_is_refused():
     assert METRICS["pearson"].compute([1.0, 2.0, 3.0], [0.1, 0.1, 0.1]) == 0.0
     assert METRICS["pearson"].compute([0.1] * 7, [1.0] * 7) == 0.0
     assert METRICS["pearson"].compute([0.5], [0.7]) == 0.0
@@ -226,7 +224,7 @@ def test_pearson_with_a_constant_is_zero_and_with_no_number_is_refused() -> None
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("ties", [False, True])
-def test_spearman_equals_scipy_and_leaving_out_an_item_is_exact(ties: bool, seed: int) -> None:
+def test_spearman_equals_scipy_and_leaving_out_an_item_is_exact(ties, seed):
     gold, predicted = (np.round(side) if ties else np.array(side) for side in numbers(seed))
     statistics = METRICS["spearman"].statistics(gold.tolist(), predicted.tolist())
     expected = stats.spearmanr(gold, predicted).statistic
@@ -239,7 +237,7 @@ def test_spearman_equals_scipy_and_leaving_out_an_item_is_exact(ties: bool, seed
     assert both == pytest.approx((expected + stats.pearsonr(gold, predicted).statistic) / 2, abs=1e-12)
 
 
-def test_spearman_of_few_or_constant_numbers() -> None:
+def test_spearman_of_few_or_constant_numbers():
     for name in ("spearman", "pearson_and_spearman"):
         compute = METRICS[name].compute
         assert compute([1.0, 2.0, 3.0], [0.1] * 3) == compute([0.1] * 3, [1.0, 2.0, 3.0]) == compute([2.0], [5.0]) == 0
@@ -251,7 +249,7 @@ def test_spearman_of_few_or_constant_numbers() -> None:
 
 @pytest.mark.parametrize("classes", [2, 5])
 @pytest.mark.parametrize("seed", range(2))
-def test_matthews_of_random_labels_equals_scikit_learn(seed: int, classes: int) -> None:
+def test_matthews_of_random_labels_equals_scikit_learn(seed, classes):
     gold, predicted = np.random.default_rng(seed).integers(classes, size=(2, 40)).astype(str).tolist()
     mixed = gold[:20] + predicted[20:]
     for said in (predicted, mixed, gold, ["0"] * 40):
@@ -261,7 +259,7 @@ def test_matthews_of_random_labels_equals_scikit_learn(seed: int, classes: int) 
 
 @pytest.mark.parametrize("case", SINGLE)
 @pytest.mark.parametrize("label", ["treat", "cause", "nowhere"])
-def test_accuracy_and_f1_of_a_class_equal_scikit_learn(label: str, case: str) -> None:
+def test_accuracy_and_f1_of_a_class_equal_scikit_learn(label, case):
     gold, predicted = SINGLE[case]
     f1 = f1_score(gold, predicted, labels=[label], average="macro", zero_division=0)
     expected = (accuracy_score(gold, predicted) + f1) / 2
@@ -269,7 +267,7 @@ def test_accuracy_and_f1_of_a_class_equal_scikit_learn(label: str, case: str) ->
 
 
 @pytest.mark.parametrize("case", SEVERAL)
-def test_the_three_metrics_of_hoc_equal_scikit_learn(case: str) -> None:
+def test_the_three_metrics_of_hoc_equal_scikit_learn(case):
     gold, predicted = SEVERAL[case]
     found = [metric.compute(gold, predicted) for metric in HOC]
     occurring = sorted({name for row in (*gold, *predicted) for name in row})
@@ -299,7 +297,7 @@ def by_linkbert(gold: Sequence[Label], predicted: Sequence[Label]) -> float:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_f1_over_words_by_type_is_what_linkbert_computes_for_pico(seed: int) -> None:
+def test_f1_over_words_by_type_is_what_linkbert_computes_for_pico(seed):
     types = ["O", "O", "I-P", "B-P", "I-I", "B-I", "I-O"]  # outcomes may be called O, as what is outside is
     generator = random.Random(seed)
     gold = [tuple(generator.choices(types, k=generator.randint(1, 9))) for _ in range(40)]
@@ -315,7 +313,7 @@ def test_f1_over_words_by_type_is_what_linkbert_computes_for_pico(seed: int) -> 
 
 
 @pytest.mark.parametrize(("metric", "pairs"), EVERY, ids=NAMED)
-def test_metrics_stay_in_range_and_do_not_depend_on_the_order_of_items(metric: Metric, pairs: Labels) -> None:
+def test_metrics_stay_in_range_and_do_not_depend_on_the_order_of_items(metric, pairs):
     value = metric.compute(*pairs)
     assert metric.least <= value < 1.0
     order = np.random.default_rng(0).permutation(len(pairs[0]))
@@ -332,19 +330,19 @@ PUBLISHED = [
 
 
 @pytest.mark.parametrize(("column", "expected"), PUBLISHED)
-def test_the_blurb_score_of_published_columns_is_the_published_one(column: Sequence[float], expected: float) -> None:
+def test_the_blurb_score_of_published_columns_is_the_published_one(column, expected):
     names = [name for datasets in BLURB.values() for name in datasets]
     assert blurb_score(dict(zip(names, column, strict=True))) == pytest.approx(expected, abs=0.01)
     assert np.mean(column) != pytest.approx(expected, abs=0.1)  # not the mean over datasets
 
 
-def test_the_blurb_score_groups_the_datasets_as_their_catalogue_does() -> None:
+def test_the_blurb_score_groups_the_datasets_as_their_catalogue_does():
     assert {(name, type) for type, names in BLURB.items() for name in names} == {
         (dataset.name, dataset.type) for dataset in DATASETS
     }
 
 
-def test_the_blurb_score_needs_every_dataset_and_no_other() -> None:
+def test_the_blurb_score_needs_every_dataset_and_no_other():
     full = {name: 0.5 for datasets in BLURB.values() for name in datasets}
     assert blurb_score(full) == 0.5
     with pytest.raises(ValueError, match=r"no score for BC2GM, HoC: the BLURB score needs all 13 datasets"):
@@ -373,7 +371,7 @@ def squad(gold: Sequence[str], said: str) -> tuple[float, float]:
     return max(float(normal(answer) == normal(said)) for answer in gold), max(f1(answer) for answer in gold)
 
 
-def test_answers_are_judged_as_squad_judges_them() -> None:
+def test_answers_are_judged_as_squad_judges_them():
     gold, predicted = ANSWERS
     # a question without an answer, which SQuAD 1.1 does not have, is answered by saying nothing
     expected = [
@@ -389,7 +387,7 @@ def test_answers_are_judged_as_squad_judges_them() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_random_answers_are_judged_as_squad_judges_them(seed: int) -> None:
+def test_random_answers_are_judged_as_squad_judges_them(seed):
     generator = random.Random(seed)
     vocabulary = ["The", "a", "an", "p53", "Heart,", "heart", "(gene)", "-", ".", "naïve", "U.S.", "  x "]
     answers = [" ".join(generator.choices(vocabulary, k=generator.randint(0, 4))) for _ in range(400)]
@@ -402,7 +400,7 @@ def test_random_answers_are_judged_as_squad_judges_them(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_random_ranked_answers_are_judged_as_bioasq_judges_them(seed: int) -> None:
+def test_random_ranked_answers_are_judged_as_bioasq_judges_them(seed):
     """By the official program: lower case, equality with any synonym, the first that is right of up to five."""
     generator = random.Random(seed)
     names = ["p53", "P53", "TP53", "MDM2", "Mdm2", "aspirin", "p53 gene"]
@@ -420,7 +418,7 @@ def test_random_ranked_answers_are_judged_as_bioasq_judges_them(seed: int) -> No
 
 
 @pytest.mark.parametrize(("metric", "pairs"), IN_SUMS, ids=[name for name in NAMED if "spearman" not in name])
-def test_weighted_sums_equal_computing_on_repeated_items(metric: Metric, pairs: Labels) -> None:
+def test_weighted_sums_equal_computing_on_repeated_items(metric, pairs):
     gold, predicted = pairs
     items = len(gold)
     weights = np.random.default_rng(2).multinomial(items, np.full(items, 1 / items), size=50)
@@ -431,14 +429,14 @@ def test_weighted_sums_equal_computing_on_repeated_items(metric: Metric, pairs: 
 
 
 @pytest.mark.parametrize(("metric", "pairs"), EVERY, ids=NAMED)
-def test_a_resample_of_weight_zero_is_zero(metric: Metric, pairs: Labels) -> None:
+def test_a_resample_of_weight_zero_is_zero(metric, pairs):
     assert metric.value(np.zeros((2, len(pairs[0]))) @ metric.statistics(*pairs)).tolist() == [0.0, 0.0]
     single = np.eye(len(pairs[0]))[:1] * len(pairs[0])
     assert metric.least <= metric.value(single @ metric.statistics(*pairs)).item() <= 1.0
 
 
 @pytest.mark.parametrize(("metric", "pairs"), EVERY, ids=NAMED)
-def test_metrics_refuse_nothing_and_unequal_numbers(metric: Metric, pairs: Labels) -> None:
+def test_metrics_refuse_nothing_and_unequal_numbers(metric, pairs):
     with pytest.raises(ValueError, match="no examples"):
         metric.compute([], [])
     with pytest.raises(ValueError, match="2 gold labels, but 1 predictions"):
@@ -446,11 +444,11 @@ def test_metrics_refuse_nothing_and_unequal_numbers(metric: Metric, pairs: Label
 
 
 @pytest.mark.parametrize(("metric", "pairs"), EVERY, ids=NAMED)
-def test_metrics_travel_to_other_processes(metric: Metric, pairs: Labels) -> None:
+def test_metrics_travel_to_other_processes(metric, pairs):
     assert pickle.loads(pickle.dumps(metric)).compute(*pairs) == metric.compute(*pairs)
 
 
-def test_metrics_are_found_by_name() -> None:
+def test_metrics_are_found_by_name():
     assert all(metric_named(name) is metric for name, metric in METRICS.items())
     assert metric_named("micro_f1 without none, cause") == micro_f1_without("cause", "none")
     assert metric_named("accuracy_and_f1 of equivalent") == accuracy_and_f1("equivalent")
@@ -480,7 +478,7 @@ def overlapping(seed: int, count: int = 40) -> tuple[list[Label], list[Label]]:
 
 @pytest.mark.parametrize("name", ["word_type_macro_f1", "word_macro_f1"])
 @pytest.mark.parametrize("seed", range(3))
-def test_a_word_that_several_elements_cover_counts_for_each_as_in_scikit_learn(seed: int, name: str) -> None:
+def test_a_word_that_several_elements_cover_counts_for_each_as_in_scikit_learn(seed, name):
     pair = overlapping(seed)
     flat = [[set(joined_tags(tag)) - {"O"} for tags in side for tag in tags] for side in pair]
     binarizer = MultiLabelBinarizer(classes=["I-INT", "I-OUT", "I-PAR"])
@@ -507,7 +505,7 @@ def trec_eval(relevant: Counter[str], ranked: Sequence[str]) -> tuple[float, flo
     return gain / ideal, 0.0 if first is None else 1 / (first + 1), hits / len(relevant)
 
 
-def test_metrics_of_search_equal_trec_eval() -> None:
+def test_metrics_of_search_equal_trec_eval():
     gold, ranked = searches(1)
     expected = np.array([trec_eval(Counter(ours), theirs) for ours, theirs in zip(gold, ranked, strict=True)])
     for metric, scores in zip(OF_SEARCH, expected.T, strict=True):

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import random
 import re
 import sys
@@ -45,19 +43,19 @@ def cut(text: str, *whole: tuple[int, int]) -> list[str]:
         ("The drug was safe in patients.", "The dose was low."),
     ],
 )
-def test_sentences_end_where_a_reader_would_end_them(parts: tuple[str, ...] | str) -> None:
+def test_sentences_end_where_a_reader_would_end_them(parts):
     sentences = [parts] if isinstance(parts, str) else list(parts)
     assert cut(" ".join(sentences)) == sentences
 
 
-def test_a_full_stop_that_lacks_its_space_ends_a_sentence() -> None:
+def test_a_full_stop_that_lacks_its_space_ends_a_sentence():
     assert cut("It was seen in patients.The dose was low.") == ["It was seen in patients.", "The dose was low."]
     assert cut("See Bio.Rad and www.Example for Na.Cl and e.g.This") == [
         "See Bio.Rad and www.Example for Na.Cl and e.g.This"
     ]
 
 
-def test_line_ends_end_sentences_unless_the_text_goes_on_in_lower_case() -> None:
+def test_line_ends_end_sentences_unless_the_text_goes_on_in_lower_case():
     assert cut("Aspirin in stroke\nWe studied it.") == ["Aspirin in stroke", "We studied it."]
     assert cut("A title\tAn abstract") == ["A title", "An abstract"]
     assert cut("Aspirin was\ngiven to rats,\nWistar ones, in Fig.\n3 of ours.") == [
@@ -67,7 +65,7 @@ def test_line_ends_end_sentences_unless_the_text_goes_on_in_lower_case() -> None
     assert cut("one\r\n\r\ntwo\r\nThree") == ["one", "two", "Three"]
 
 
-def test_nothing_but_white_space_is_lost_and_nothing_is_in_two_sentences() -> None:
+def test_nothing_but_white_space_is_lost_and_nothing_is_in_two_sentences():
     draw = random.Random(0)
     pieces = [*'Ab.?! \n\t")(\u2029é𝛼5', "p53", "\r\n", "[3]", "Fig", "i.v"]
     for _ in range(3000):
@@ -80,7 +78,7 @@ def test_nothing_but_white_space_is_lost_and_nothing_is_in_two_sentences() -> No
         assert all(text[start:end].strip() == text[start:end] != "" for start, end in spans)
 
 
-def test_no_sentence_ends_within_a_mention() -> None:
+def test_no_sentence_ends_within_a_mention():
     text = "We used St. John. Wort et al. We died. Then we rose."
     assert cut(text) == ["We used St. John.", "Wort et al.", "We died.", "Then we rose."]
     start = text.index("St.")
@@ -103,7 +101,7 @@ def test_no_sentence_ends_within_a_mention() -> None:
             assert over or match.start(1) in [end for _, end in spans]
 
 
-def test_texts_of_nothing_have_no_sentences() -> None:
+def test_texts_of_nothing_have_no_sentences():
     assert sentence_spans("") == sentence_spans(" \n\t ") == []
     assert cut("...") == ["..."]
 
@@ -128,12 +126,12 @@ def calls(text: str) -> int:
 @pytest.mark.parametrize(
     "piece", ["(", ".", "a.", ". [", " \n", "A\n", "No. 5 was lost. ", "Smith et al. (2003) showed"]
 )
-def test_twice_the_text_takes_twice_the_calls(piece: str) -> None:
+def test_twice_the_text_takes_twice_the_calls(piece):
     assert calls(piece * 10_000) <= 2 * calls(piece * 5_000) + 20
 
 
 @pytest.mark.parametrize("piece", ["(", ".", "a.", ". [", " \n", "A\n"])
-def test_no_character_of_a_long_text_without_sentences_is_lost(piece: str) -> None:
+def test_no_character_of_a_long_text_without_sentences_is_lost(piece):
     text = piece * 20_000 + "."
     said = "".join(text[start:end] for start, end in sentence_spans(text))
     assert "".join(said.split()) == "".join(text.split())

@@ -1,7 +1,5 @@
 """Questions and contexts as rows, and answers out of scores, against a context read token by token."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from pathlib import Path

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import random
 
 import pytest
@@ -22,7 +20,7 @@ from acclimate.tasks.tags import (
 )
 
 
-def test_words_are_what_stands_between_single_spaces() -> None:
+def test_words_are_what_stands_between_single_spaces():
     words = ["IL-2", "(", "p53\u00a0", "\u200b", "a\tb", "\u3000x"]
     assert words_of(text_of(words)) == words
 
@@ -42,7 +40,7 @@ def test_words_are_what_stands_between_single_spaces() -> None:
         (" \t", ""),
     ],
 )
-def test_punctuation_of_running_text_stands_alone(text: str, words: str) -> None:
+def test_punctuation_of_running_text_stands_alone(text, words):
     assert split_words(text) == words.split()
 
 
@@ -67,7 +65,7 @@ def test_punctuation_of_running_text_stands_alone(text: str, words: str) -> None
         ({"0", "1"}, None),
     ],
 )
-def test_a_scheme_is_told_by_its_letters(tags: set[str], scheme: str | None) -> None:
+def test_a_scheme_is_told_by_its_letters(tags, scheme):
     assert scheme_of(tags) == scheme
 
 
@@ -87,7 +85,7 @@ def test_a_scheme_is_told_by_its_letters(tags: set[str], scheme: str | None) -> 
         ("B-a I-a O o", "B-a I-a O O"),
     ],
 )
-def test_tags_of_bmes_become_iobes(tags: str, spelling: str) -> None:
+def test_tags_of_bmes_become_iobes(tags, spelling):
     assert standard_tags(tags.split()) == dict(zip(tags.split(), spelling.split(), strict=False))
 
 
@@ -102,7 +100,7 @@ WRITTEN: dict[Scheme, str] = {
 
 
 @pytest.mark.parametrize("scheme", WRITTEN)
-def test_entities_are_written_in_each_scheme(scheme: Scheme) -> None:
+def test_entities_are_written_in_each_scheme(scheme):
     tags = tuple(WRITTEN[scheme].split())
     assert tags_of(FOUND, 8, scheme) == tags
     assert scheme_of(tags) == scheme
@@ -115,7 +113,7 @@ def test_entities_are_written_in_each_scheme(scheme: Scheme) -> None:
 
 @pytest.mark.parametrize("scheme", WRITTEN)
 @pytest.mark.parametrize("other", WRITTEN)
-def test_schemes_convert_into_each_other(scheme: Scheme, other: Scheme) -> None:
+def test_schemes_convert_into_each_other(scheme, other):
     tags, wanted = tuple(WRITTEN[scheme].split()), tuple(WRITTEN[other].split())
     lost = scheme == "IO" and other != "IO"
     assert (converted(tags, other) == wanted) is not lost
@@ -123,7 +121,7 @@ def test_schemes_convert_into_each_other(scheme: Scheme, other: Scheme) -> None:
     assert converted(converted(apart, other), scheme) == apart
 
 
-def test_random_tags_convert_without_loss_and_an_inside_tag_that_follows_nothing_is_a_beginning() -> None:
+def test_random_tags_convert_without_loss_and_an_inside_tag_that_follows_nothing_is_a_beginning():
     draw = random.Random(0)
     for _ in range(500):
         tags = draw.choices(["O", "B-a", "I-a", "B-b", "I-b"], k=draw.randrange(1, 12))
@@ -135,28 +133,28 @@ def test_random_tags_convert_without_loss_and_an_inside_tag_that_follows_nothing
 @pytest.mark.parametrize(
     ("found", "said"), [({(0, 1, "a"), (1, 2, "a")}, "overlaps another"), ({(1, 3, "a")}, "exceeds 3 words")]
 )
-def test_entities_that_no_tags_can_say_are_refused(found: set[tuple[int, int, str]], said: str) -> None:
+def test_entities_that_no_tags_can_say_are_refused(found, said):
     with pytest.raises(ValueError, match=said):
         tags_of(found, 3, "BIO")
 
 
-def test_a_sentence_bears_types_of_entities_or_tags() -> None:
+def test_a_sentence_bears_types_of_entities_or_tags():
     tags = ("O", "B-b", "I-b", "O", "B-a")
     assert borne(tags, named=True) == ("a", "b")
     assert borne(tags, named=False) == ("B-a", "B-b", "I-b", "O")
     assert borne(("O", "O"), named=True) == ()
 
 
-def test_a_word_that_nobody_reads_is_outside_where_there_is_an_outside() -> None:
+def test_a_word_that_nobody_reads_is_outside_where_there_is_an_outside():
     assert fallback(("B", "I", "O")) == "O"
     assert fallback(("ADJ", "NOUN")) == "ADJ"
 
 
-def test_tags_without_a_type_stay_without() -> None:
+def test_tags_without_a_type_stay_without():
     assert all_tags({"O", "B", "I"}, "BIOUL") == ("O", "B", "I", "L", "U")
 
 
-def test_a_joint_tag_is_of_several_and_a_plus_within_a_type_joins_nothing() -> None:
+def test_a_joint_tag_is_of_several_and_a_plus_within_a_type_joins_nothing():
     assert joined_tags(join_tags(["I-PAR", "I-INT"])) == ("I-INT", "I-PAR")
     assert join_tags([]) == "O"
     assert joined_tags("I-Na+") == ("I-Na+",)
@@ -164,7 +162,7 @@ def test_a_joint_tag_is_of_several_and_a_plus_within_a_type_joins_nothing() -> N
     assert scheme_of({"I-a+B-b", "O"}) == "BIO"
 
 
-def test_entities_of_types_that_overlap_are_those_of_each_type_which_may_not_come_twice() -> None:
+def test_entities_of_types_that_overlap_are_those_of_each_type_which_may_not_come_twice():
     draw = random.Random(1)
     for _ in range(300):
         words = draw.randrange(1, 9)

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +19,7 @@ def task_of(splits: Mapping[Split, list[Example]]) -> Task:
     return Task("polar", "sequence", lambda path, split: splits[split], ("no", "yes"), METRICS["accuracy"], 32)
 
 
-def test_load_prepares_every_split() -> None:
+def test_load_prepares_every_split():
     task = replace(task_of(GOOD), prepare=lambda example: replace(example, text=example.text.upper()))
     splits = checked_splits(task, Path())
     assert [example.text for split in splits.values() for example in split] == ["ONE", "TWO", "THREE", "FOUR"]
@@ -39,7 +37,7 @@ def test_load_prepares_every_split() -> None:
         ("test", [Example("d", "four", "no", group="g")], "polar, test, d: its group 'g' is also in 'train'"),
     ],
 )
-def test_load_refuses_what_would_spoil_a_result(split: Split, examples: list[Example], message: str) -> None:
+def test_load_refuses_what_would_spoil_a_result(split, examples, message):
     with pytest.raises(ValueError, match=message):
         checked_splits(task_of({**GOOD, split: examples}), Path())
 
@@ -49,14 +47,14 @@ def numbered(label: Label) -> Task:
     return replace(task_of(splits), kind="score", labels=())
 
 
-def test_labels_of_a_score_task_are_numbers() -> None:
+def test_labels_of_a_score_task_are_numbers():
     assert checked_splits(numbered(3.5), Path())["dev"][0].label == 3.5
     for label in ("3.5", float("nan"), float("inf")):
         with pytest.raises(ValueError, match=r"polar, train, a: the label .* is not a finite number"):
             checked_splits(numbered(label), Path())
 
 
-def test_each_class_of_a_multilabel_task_is_looked_up() -> None:
+def test_each_class_of_a_multilabel_task_is_looked_up():
     rows: dict[Split, list[Example]] = {
         "train": [Example("a", "one", ("no", "yes"))],
         "dev": [Example("b", "two", ())],
@@ -72,7 +70,7 @@ def test_each_class_of_a_multilabel_task_is_looked_up() -> None:
         checked_splits(replace(task_of(rows), kind="multilabel"), Path())
 
 
-def test_answers_to_learn_from_stand_in_the_text_of_a_question() -> None:
+def test_answers_to_learn_from_stand_in_the_text_of_a_question():
     right = Example("a", "it is here", ("here",), "where?", spans=((6, 10),))
     unanswered = Example("c", "it is here", ("there",), "where?")
     rows: dict[Split, list[Example]] = {"train": [right], "dev": [replace(right, id="b")], "test": [unanswered]}
@@ -94,7 +92,7 @@ def test_answers_to_learn_from_stand_in_the_text_of_a_question() -> None:
 MANY = [Example(str(number), "text", "abc"[number % 3]) for number in range(60)]
 
 
-def test_a_sample_has_every_class_and_is_part_of_a_larger_one() -> None:
+def test_a_sample_has_every_class_and_is_part_of_a_larger_one():
     rare = [*MANY, Example("rare", "", "d"), Example("rarer", "", ("d", "e"))]
     for seed in range(20):
         few = sampled(rare, 5, seed)

@@ -1,7 +1,5 @@
 """State on the disk, and what happens where it is damaged."""
 
-from __future__ import annotations
-
 import json
 import logging
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Objectives whose rows are compared with each other: a step that is cut learns what one that is not learns."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

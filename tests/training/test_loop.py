@@ -1,7 +1,5 @@
 """The loop: what stops it, what it leaves alone, and what it tells."""
 
-from __future__ import annotations
-
 import platform
 import subprocess
 import sys

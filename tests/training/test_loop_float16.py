@@ -1,10 +1,7 @@
 """Loss scaling in float16, on a CPU: what overflows is skipped, counted and saved; and torch.compile, which is slow."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -75,7 +72,7 @@ def test_what_does_not_overflow_is_as_in_float32_before_and_after_clipping():
     assert objectives[0].layer.weight.item() == pytest.approx(objectives[1].layer.weight.item(), rel=1e-3)
 
 
-def test_a_run_that_is_resumed_ends_with_the_same_bytes_and_counts_all_skips(tmp_path: Path):
+def test_a_run_that_is_resumed_ends_with_the_same_bytes_and_counts_all_skips(tmp_path):
     weights, scales = [], []
     for name, parts in (("whole", [None]), ("parts", [1, 3, None])):
         for until in parts:
@@ -97,7 +94,7 @@ def test_a_gradient_that_is_infinite_without_scaling_stops_the_run():
         list(train(objective, rows, plan, adamw(objective, plan)))
 
 
-def test_a_run_saved_in_float32_goes_on_in_float16_with_a_new_scale(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+def test_a_run_saved_in_float32_goes_on_in_float16_with_a_new_scale(tmp_path, caplog):
     plan = replace(PLAN, precision="float32")
     for _ in checkpoint.resumable(Layer(0.01), rows, plan, tmp_path, until=2):
         pass
@@ -106,7 +103,7 @@ def test_a_run_saved_in_float32_goes_on_in_float16_with_a_new_scale(tmp_path: Pa
     assert "was saved in another precision: the scale of the loss begins again" in caplog.text
 
 
-def test_the_precision_is_chosen_by_device(monkeypatch: pytest.MonkeyPatch):
+def test_the_precision_is_chosen_by_device(monkeypatch):
     cuda, mps = torch.device("cuda"), torch.device("mps")
     for supported, kind in ((True, torch.bfloat16), (False, torch.float16)):
         monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation, there=supported: there)
@@ -120,7 +117,7 @@ def test_the_precision_is_chosen_by_device(monkeypatch: pytest.MonkeyPatch):
         loss_scaler(replace(PLAN, shard=True), CPU)
 
 
-def test_a_device_is_asked_for_by_name_and_must_be_there(monkeypatch: pytest.MonkeyPatch):
+def test_a_device_is_asked_for_by_name_and_must_be_there(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
     monkeypatch.delenv("ACCLIMATE_DEVICE")

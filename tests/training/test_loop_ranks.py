@@ -1,7 +1,5 @@
 """Two processes give what one gives, through torch.distributed's launcher."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

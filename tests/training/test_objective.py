@@ -1,7 +1,5 @@
 """The masked language loss against its formula."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

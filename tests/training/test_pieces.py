@@ -1,7 +1,5 @@
 """A batch in pieces: every row once, little padding, and the tensors that a model gets."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A run that gets more steps ends as one that had them from the start, and spikes of its loss are told."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Layers computed again on the way back."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Documents ranked by the cosine of vectors, and the fine-tuning on pairs of a query and a relevant document."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -29,7 +27,7 @@ def prepared(folder: Path, place: Path) -> Prepared:
     return prepare(read_files(LabelledFiles(folder, max_tokens=32)).task(), folder, place / "data")
 
 
-def test_documents_are_ranked_by_cosine_and_a_query_does_not_find_itself(encoder: Path, tmp_path: Path) -> None:
+def test_documents_are_ranked_by_cosine_and_a_query_does_not_find_itself(encoder, tmp_path):
     documents = {f"d{at}": text for at, text in enumerate(("the moon", "clay and loam", "a moon", "valve", "the moon"))}
     documents |= {"q0": "a small moon", "q1": "aorta"}  # the first query itself, and a document with an equal id
     queries = {"q0": "small moon", "q1": "clay", "q2": "solar"}
@@ -49,7 +47,7 @@ def test_documents_are_ranked_by_cosine_and_a_query_does_not_find_itself(encoder
     assert len(task.looks()) == 1
 
 
-def test_without_training_queries_the_encoder_stays_as_it_is(encoder: Path, tmp_path: Path) -> None:
+def test_without_training_queries_the_encoder_stays_as_it_is(encoder, tmp_path):
     model = make_sentence_model(encoder, tmp_path / "model", old=False, pooling="cls")
     (model / "sentence_bert_config.json").write_text('{"max_seq_length": 64, "do_lower_case": false}')
     task = prepared(write_toy(tmp_path / "toy"), tmp_path)
@@ -63,7 +61,7 @@ def test_without_training_queries_the_encoder_stays_as_it_is(encoder: Path, tmp_
     assert json.loads(lengths.read_text())["max_seq_length"] == 32  # as the task cuts texts
 
 
-def test_training_on_pairs_raises_the_score_and_the_better_look_is_written(encoder: Path, tmp_path: Path) -> None:
+def test_training_on_pairs_raises_the_score_and_the_better_look_is_written(encoder, tmp_path):
     task = prepared(write_toy(tmp_path / "toy", train=True), tmp_path)
     assert len(training_queries(task)) == 24
     recipe = FinetuneRecipe(model=str(encoder), task=task.path, epochs=0.0, plan=Plan(steps=40, batch=8, rate=5e-3))
@@ -78,7 +76,7 @@ def test_training_on_pairs_raises_the_score_and_the_better_look_is_written(encod
 
 @torch.no_grad()
 @pytest.mark.parametrize("read_out", ["mean", "first"])
-def test_the_loss_is_that_of_each_document_among_the_documents_of_the_step(read_out: str) -> None:
+def test_the_loss_is_that_of_each_document_among_the_documents_of_the_step(read_out):
     """-log softmax of cosine / .05, row by row with the plain model: queries are the even rows, documents the odd."""
     model, batch = FAMILIES["bert"](), toy_rows(0, 0).take(np.arange(6))
     states = [

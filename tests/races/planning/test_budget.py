@@ -1,7 +1,5 @@
 """What fits into a budget, and how that is said."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 from dataclasses import replace
@@ -92,7 +90,7 @@ def test_a_decision_is_made_once(tmp_path):
     assert files.read_record(tmp_path / "decisions.json") == {"a": [1], "b": 3}
 
 
-def test_a_race_has_an_hour_unless_a_budget_or_none_is_stated_or_it_takes_none() -> None:
+def test_a_race_has_an_hour_unless_a_budget_or_none_is_stated_or_it_takes_none():
     recipe = for_model()
     assert budget_or_usual(None, recipe) == (parse_budget("1h"), ("1h, the default; --budget none removes the limit",))
     for stated in ("1h", "20min", "3PFLOP"):

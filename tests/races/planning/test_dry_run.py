@@ -1,7 +1,5 @@
 """A dry run where an earlier one left the speed of the model on this machine."""
 
-from __future__ import annotations
-
 import os
 import random
 import subprocess
@@ -57,7 +55,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("arguments", [[], FURTHER], ids=["default", "further"])
-def test_it_loads_no_library_that_trains_where_the_speed_is_known(place: Path, arguments: list[str]) -> None:
+def test_it_loads_no_library_that_trains_where_the_speed_is_known(place, arguments):
     said, loaded = dry_run(place, *arguments)
     assert "jobs are left" in said
     assert "from an earlier trial" in said

@@ -1,13 +1,10 @@
 """What jobs cost by forecast, against what they took; and the dry run."""
 
-from __future__ import annotations
-
 import random
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -44,7 +41,7 @@ def foreseen(entries: Entries) -> dict[str, tuple[Job, Cost]]:
     return {job.label: (job, cost) for job, cost in zip(jobs, costs_of(entries, jobs), strict=True)}
 
 
-def test_tokens_and_flops_are_about_what_a_race_without_a_model_counted(toy_race: Any) -> None:
+def test_tokens_and_flops_are_about_what_a_race_without_a_model_counted(toy_race):
     """No vocabulary is there before its text was read: tokens are counted by characters."""
     trained = 0
     for job, cost in foreseen(enter(toy_race.recipe, toy_race.materials)).values():
@@ -86,9 +83,7 @@ def task_of(kind: Kind, place: Path) -> Prepared:
         ("tokens", ["finetune.preset=robust", "finetune.patience=0", "finetune.retry=false"]),
     ],
 )
-def test_fine_tuning_is_forecast_with_rows_of_its_kind(
-    kind: Kind, stated: list[str], toy_race: Any, tmp_path: Path
-) -> None:
+def test_fine_tuning_is_forecast_with_rows_of_its_kind(kind, stated, toy_race, tmp_path):
     plan = ["seeds=2", "contestants=[]"]
     plan += [f"finetune.{setting}" for setting in ("preset=papers", "looks=2", "epochs=4.0", "plan.batch=16")]
     materials = Materials(task=task_of(kind, tmp_path), model=str(toy_race.base))
@@ -110,7 +105,7 @@ def first_round(entries: Entries) -> list[Job]:
     return with_needs([*entries.prepared(), *tunings])
 
 
-def test_the_costs_of_fewer_contestants_are_those_of_a_race_of_fewer(toy_race: Any, tmp_path: Path) -> None:
+def test_the_costs_of_fewer_contestants_are_those_of_a_race_of_fewer(toy_race, tmp_path):
     """Pretraining is for all, DAPT for two of them; an adaptation is counted where one that needs it is kept."""
     names = ("DAPT", "DAPT+TAPT", "random weights")
     recipe, materials = replace(toy_race.recipe, contestants=names), toys.materials_in(tmp_path, toy_race.inputs)
@@ -130,9 +125,7 @@ def test_the_costs_of_fewer_contestants_are_those_of_a_race_of_fewer(toy_race: A
     assert round_costs(entries, first_round(entries), "seconds").fixed_total > 0
 
 
-def test_one_trial_serves_all_settings_and_the_next_forecast(
-    toy_race: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_trial_serves_all_settings_and_the_next_forecast(toy_race, tmp_path, monkeypatch):
     monkeypatch.setenv("ACCLIMATE_CACHE", str(tmp_path / "cache"))
     materials = Materials(task=task_of("tokens", tmp_path), model=str(toy_race.base))
     search = SearchRecipe(rates=(1e-3, 1e-4), epochs=(1.0, 2.0), batches=(8, 16))
@@ -151,7 +144,7 @@ def test_one_trial_serves_all_settings_and_the_next_forecast(
     assert trials.trial_record({"a": 1}, dict)[1]
 
 
-def test_seconds_grow_with_the_load_and_flops_do_not(toy_race: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_seconds_grow_with_the_load_and_flops_do_not(toy_race, monkeypatch):
     entries = enter(toy_race.recipe, toy_race.materials)
     monkeypatch.setattr(trials, "busy", lambda: 1.0)
     idle = foreseen(entries)["DAPT"][1]
@@ -161,7 +154,7 @@ def test_seconds_grow_with_the_load_and_flops_do_not(toy_race: Any, monkeypatch:
     assert busy.seconds - forecast.JOB_SECONDS == pytest.approx(4 * (idle.seconds - forecast.JOB_SECONDS))
 
 
-def test_the_plan_has_a_line_a_contestant_in_which_every_job_counts_once(toy_race: Any, tmp_path: Path) -> None:
+def test_the_plan_has_a_line_a_contestant_in_which_every_job_counts_once(toy_race, tmp_path):
     found = dry_run(design(toy_race.recipe, toys.materials_in(tmp_path, toy_race.inputs)), tmp_path)
     assert [line.label for line in found.lines] == ["untouched", "TAPT", "DAPT", "TF-IDF"]
     assert [line.fine_tunings for line in found.lines] == [2, 2, 2, 0]
@@ -177,7 +170,7 @@ def test_the_plan_has_a_line_a_contestant_in_which_every_job_counts_once(toy_rac
     assert (after.jobs_left, after.jobs_done, after.seconds) == (0, len(everything), 0)
 
 
-def test_a_dry_run_says_how_many_rounds_fit(toy_race: Any, tmp_path: Path) -> None:
+def test_a_dry_run_says_how_many_rounds_fit(toy_race, tmp_path):
     heard = []
     labelled, raw = toys.files_in(toy_race.inputs)
     inputs = Inputs(tmp_path / "run", task=labelled, raw=raw, watch=heard.append)
@@ -187,7 +180,7 @@ def test_a_dry_run_says_how_many_rounds_fit(toy_race: Any, tmp_path: Path) -> No
     assert not (tmp_path / "run").exists(), "it keeps no decision"
 
 
-def test_workers_share_what_a_dry_run_foresees(toy_race: Any, tmp_path: Path) -> None:
+def test_workers_share_what_a_dry_run_foresees(toy_race, tmp_path):
     made = design(toy_race.recipe, toys.materials_in(tmp_path, toy_race.inputs))
     with working(Where(workers=2, threads=1)):
         found = dry_run(made, tmp_path)
@@ -195,7 +188,7 @@ def test_workers_share_what_a_dry_run_foresees(toy_race: Any, tmp_path: Path) ->
     assert "on this machine as it is now by 2 workers" in " ".join(found.as_text().split())
 
 
-def test_a_race_is_imported_without_the_code_of_models() -> None:
+def test_a_race_is_imported_without_the_code_of_models():
     """Importing it takes a fifth of the processor seconds of a dry run whose speeds are known."""
     program = (
         "import acclimate.races.race, sys; print({'transformers.modeling_utils', 'scipy.optimize'} & {*sys.modules})"

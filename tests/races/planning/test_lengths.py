@@ -1,7 +1,5 @@
 """How long fine-tuning and adapting are in a budget."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -41,7 +39,7 @@ def costs_alike(
 COSTS = costs_alike(adapting=600.0, fixed=8.0, tuning=20.0, test=1.0)
 
 
-def test_in_a_large_budget_everything_is_as_stated_with_an_adaptation_for_each_round() -> None:
+def test_in_a_large_budget_everything_is_as_stated_with_an_adaptation_for_each_round():
     found = lengths_within(36_000, 36_000, COSTS, least=0.1, adaptations=5)
     assert (found.contestants, found.tuning, found.adapting, found.adaptations) == (4, 1.0, 1.0, 5)
     assert found.first == found.later == 600 + 8 + 4 * 21
@@ -49,7 +47,7 @@ def test_in_a_large_budget_everything_is_as_stated_with_an_adaptation_for_each_r
     assert shorter_race(recipe, found) == recipe
 
 
-def test_adaptations_are_saved_before_adapting_is_shortened_and_that_before_fine_tuning() -> None:
+def test_adaptations_are_saved_before_adapting_is_shortened_and_that_before_fine_tuning():
     twice = lengths_within(4_900, 4_900, COSTS, least=0.1, adaptations=5)
     assert (twice.adaptations, twice.adapting, twice.tuning) == (2, 1.0, 1.0)
     once = lengths_within(3_000, 3_000, COSTS, least=0.1, adaptations=5)
@@ -65,7 +63,7 @@ def test_adaptations_are_saved_before_adapting_is_shortened_and_that_before_fine
 
 @pytest.mark.parametrize("seconds", range(10, 2_000, 37))
 @pytest.mark.parametrize("tuning", [6.0, 20.0, 80.0])
-def test_what_is_counted_fits_and_no_fine_tuning_is_starved(seconds: int, tuning: float) -> None:
+def test_what_is_counted_fits_and_no_fine_tuning_is_starved(seconds, tuning):
     costs = costs_alike(300.0, 8.0, tuning, 3.0)
     found = lengths_within(seconds, 0.97 * seconds, costs, least=0.3, adaptations=5)
     assert 0.3 <= found.tuning <= 1.0
@@ -79,7 +77,7 @@ def test_what_is_counted_fits_and_no_fine_tuning_is_starved(seconds: int, tuning
         assert found.first > 0.97 * seconds, "what the shortest fine-tuning would take"
 
 
-def test_with_slack_less_is_planned_but_the_shortest_fine_tuning_in_any_case() -> None:
+def test_with_slack_less_is_planned_but_the_shortest_fine_tuning_in_any_case():
     slack = lengths_within(600, 600, COSTS, least=0.3, adaptations=5, slack=1.5)
     assert slack.first <= 400
     assert slack.contestants == 4
@@ -91,7 +89,7 @@ def test_with_slack_less_is_planned_but_the_shortest_fine_tuning_in_any_case() -
     assert (several.contestants, several.tuning) == (4, 0.5), "more contestants go before longer fine-tunings"
 
 
-def test_adapting_is_shortened_where_fine_tuning_was_slower_than_its_forecast() -> None:
+def test_adapting_is_shortened_where_fine_tuning_was_slower_than_its_forecast():
     planned = lengths_within(400, 400, COSTS, least=0.1, adaptations=5)
     assert (planned.untouched, planned.adapted) == (20.0, pytest.approx(100.0))
     assert planned.rest == pytest.approx(3 * (20 + 2)), "the others' fine-tunings and fixed jobs"
@@ -108,12 +106,12 @@ def test_adapting_is_shortened_where_fine_tuning_was_slower_than_its_forecast() 
     assert alone.slower(600.0, 10.0, 400) == alone
 
 
-def test_a_kept_length_of_fine_tuning_is_that_of_a_later_session() -> None:
+def test_a_kept_length_of_fine_tuning_is_that_of_a_later_session():
     found = lengths_within(36_000, 36_000, COSTS, least=0.4, most=0.4, adaptations=1)
     assert found.tuning == 0.4
 
 
-def test_a_fine_tuning_has_three_epochs_and_a_hundred_steps_at_least() -> None:
+def test_a_fine_tuning_has_three_epochs_and_a_hundred_steps_at_least():
     recipe = RaceRecipe().finetune
     for rows in (100, 500, 2_000, 20_000):
         share = least_share(recipe, rows)
@@ -124,7 +122,7 @@ def test_a_fine_tuning_has_three_epochs_and_a_hundred_steps_at_least() -> None:
         assert steps <= 1.05 * fewest + 1
 
 
-def test_adapting_is_shortened_in_smaller_batches() -> None:
+def test_adapting_is_shortened_in_smaller_batches():
     recipe = for_model()
     share = 0.01
     cut = shorter_race(recipe, Lengths(adapting=share, rows={"tapt": 5000, "dapt": 9000}))
@@ -136,7 +134,7 @@ def test_adapting_is_shortened_in_smaller_batches() -> None:
     assert LEAST_BATCH <= cut.tapt.plan.batch < 256
 
 
-def test_a_job_counts_if_a_contestant_that_needs_it_is_counted() -> None:
+def test_a_job_counts_if_a_contestant_that_needs_it_is_counted():
     costs = RoundCosts(
         adapting=(CostOfJob(500.0, ("DGA",)), CostOfJob(50.0, ("TAPT",))),
         fixed=(CostOfJob(2.0), CostOfJob(4.0, ("DGA",)), CostOfJob(1.0, ("DGA", "TAPT"))),

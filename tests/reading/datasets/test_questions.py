@@ -1,7 +1,5 @@
 """SQuAD 1.1 and BioASQ factoid as the catalogue has them, on the published files where they are."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 from pathlib import Path
@@ -39,7 +37,7 @@ def squad(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_tenth_of_the_articles_is_dev_and_no_article_stands_in_two_splits(squad: Path) -> None:
+def test_a_tenth_of_the_articles_is_dev_and_no_article_stands_in_two_splits(squad):
     splits = checked_splits(SQUAD.task(), squad)
     assert {split: len(examples) for split, examples in splits.items()} == {"train": 36, "dev": 4, "test": 4}
     groups = [{example.group for example in examples} for examples in splits.values()]
@@ -47,7 +45,7 @@ def test_a_tenth_of_the_articles_is_dev_and_no_article_stands_in_two_splits(squa
     assert groups[2] == {"t20", "t21"}
 
 
-def test_the_new_wikipedia_stands_in_where_the_training_file_is_wanting(squad: Path) -> None:
+def test_the_new_wikipedia_stands_in_where_the_training_file_is_wanting(squad):
     folder = squad / SQUAD.folder
     (folder / NEW_WIKIPEDIA).parent.mkdir()
     (folder / SQUAD_TRAIN).rename(folder / NEW_WIKIPEDIA)
@@ -60,7 +58,7 @@ def test_the_new_wikipedia_stands_in_where_the_training_file_is_wanting(squad: P
     assert {split: len(examples) for split, examples in splits.items()} == {"train": 36, "dev": 4, "test": 4}
 
 
-def test_a_missing_file_is_named_with_the_way_out(tmp_path: Path) -> None:
+def test_a_missing_file_is_named_with_the_way_out(tmp_path):
     with pytest.raises(ValueError, match=r"BioASQ 5b factoid: there is no folder .*bioasq.*registration"):
         BIOASQ.form_in(tmp_path)
     (tmp_path / BIOASQ.folder).mkdir(parents=True)
@@ -68,7 +66,7 @@ def test_a_missing_file_is_named_with_the_way_out(tmp_path: Path) -> None:
         BIOASQ.form_in(tmp_path)
 
 
-def test_datasets_say_what_they_are() -> None:
+def test_datasets_say_what_they_are():
     assert {dataset.name: dict(dataset.sizes) for dataset in DATASETS} == {
         "SQuAD 1.1": {"train": 87_599, "test": 10_570},
         "BioASQ 5b factoid": {"train": 4_950, "test": 150},
@@ -77,7 +75,7 @@ def test_datasets_say_what_they_are() -> None:
 
 
 @pytest.mark.skipif(not QA.exists(), reason="the published files are not here")
-def test_bioasq_is_trained_on_pairs_and_scored_on_questions(tmp_path: Path) -> None:
+def test_bioasq_is_trained_on_pairs_and_scored_on_questions(tmp_path):
     folder = tmp_path / BIOASQ.folder
     folder.mkdir(parents=True)
     for name in ("derived_train_excl5B.json", TEST, GOLDEN):
@@ -85,7 +83,6 @@ def test_bioasq_is_trained_on_pairs_and_scored_on_questions(tmp_path: Path) -> N
     form = BIOASQ.form_in(tmp_path)
     splits = checked_splits(BIOASQ.task(), tmp_path)
     assert len(splits["train"]) == 3_962
-    assert form.undivided is not None
     assert sum(1 for _ in form.undivided(folder)) == form.differences[0].count == 4_337
     assert [len({example.group for example in splits[split]}) for split in ("train", "dev", "test")] == [601, 66, 150]
     assert (len(splits["dev"]), len(splits["test"])) == (66, 150)
@@ -94,7 +91,7 @@ def test_bioasq_is_trained_on_pairs_and_scored_on_questions(tmp_path: Path) -> N
 
 
 @pytest.mark.skipif(not QA.exists(), reason="the published files are not here")
-def test_the_official_dev_set_is_the_test_and_the_new_wikipedia_has_its_published_size() -> None:
+def test_the_official_dev_set_is_the_test_and_the_new_wikipedia_has_its_published_size():
     assert len(SQUAD.rows(QA.parent, "test")[0]) == SQUAD.sizes["test"] == 10_570
     train, dev = (SQUAD.rows(QA.parent, split)[0] for split in ("train", "dev"))
     assert len(train) + len(dev) == SQUAD.form_in(QA.parent).differences[0].count

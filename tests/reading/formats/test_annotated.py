@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from acclimate.core.types import Rejected
@@ -17,7 +15,7 @@ def document(*mentions: StatedMention, text: str = TEXT, relations: tuple[Relati
     return checked("17", text, mentions, placed, place="a.txt:1")
 
 
-def test_a_document_whose_offsets_fit_is_kept_as_stated() -> None:
+def test_a_document_whose_offsets_fit_is_kept_as_stated():
     read = document(
         stated("prazosin", (14, 22)),
         stated("naïve cells", (27, 32), (43, 48), id="T2", type="Cell"),
@@ -32,7 +30,7 @@ def test_a_document_whose_offsets_fit_is_kept_as_stated() -> None:
     assert (read.id, read.text, read.place, read.unread) == ("17", TEXT, "a.txt:1", ())
 
 
-def test_a_surface_form_may_span_a_line_end_or_hold_all_between_parts() -> None:
+def test_a_surface_form_may_span_a_line_end_or_hold_all_between_parts():
     assert isinstance(document(stated("𝛼-blocker prazosin", (4, 22))), Annotated)
     assert isinstance(document(stated("naïve or memory cells", (27, 32), (43, 48))), Annotated)
 
@@ -54,9 +52,7 @@ def test_a_surface_form_may_span_a_line_end_or_hold_all_between_parts() -> None:
         (TEXT, stated("prazosin", (10**11, 10**11 + 8)), ("exceed the 49 characters", "at 14 to 22")),
     ],
 )
-def test_a_mention_that_does_not_fit_rejects_its_document(
-    text: str, mention: StatedMention, said: tuple[str, ...]
-) -> None:
+def test_a_mention_that_does_not_fit_rejects_its_document(text, mention, said):
     read = document(mention, text=text)
     assert isinstance(read, Rejected)
     assert read.place == "a.ann:3"
@@ -64,7 +60,7 @@ def test_a_mention_that_does_not_fit_rejects_its_document(
         assert words in read.reason
 
 
-def test_the_nearest_place_of_the_surface_form_is_named() -> None:
+def test_the_nearest_place_of_the_surface_form_is_named():
     read = document(stated("cell", (21, 25)), text="cell, stroma, stem, a cell and a cell")
     assert isinstance(read, Rejected)
     assert "at 22 to 26" in read.reason
@@ -85,7 +81,7 @@ def test_the_nearest_place_of_the_surface_form_is_named() -> None:
         (checked(" ", "text", (), place="a.txt:1"), "a.txt:1", "the document's id is ' '"),
     ],
 )
-def test_a_document_that_makes_no_sense_is_rejected(read: Annotated | Rejected, place: str, said: str) -> None:
+def test_a_document_that_makes_no_sense_is_rejected(read, place, said):
     assert isinstance(read, Rejected)
     assert read.place == place
     assert said in read.reason

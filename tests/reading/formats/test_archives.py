@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import gzip
 import io
 import random
@@ -43,7 +41,7 @@ def refused(path: Path, said: str | None, limits: ArchiveLimits | None = None) -
 
 
 @pytest.mark.parametrize("name", ["x.tar", "x.tar.gz", "x.tgz", "x.zip"])
-def test_files_of_an_archive_come_in_its_order(tmp_path: Path, name: str) -> None:
+def test_files_of_an_archive_come_in_its_order(tmp_path, name):
     if name == "x.zip":
         path = zipped(tmp_path / name, dict(FILES))
     else:
@@ -51,7 +49,7 @@ def test_files_of_an_archive_come_in_its_order(tmp_path: Path, name: str) -> Non
     assert list(files_in(path)) == list(FILES.items())
 
 
-def test_files_of_a_folder_come_by_name_unpacked(tmp_path: Path) -> None:
+def test_files_of_a_folder_come_by_name_unpacked(tmp_path):
     for name, content in FILES.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(content)
@@ -62,7 +60,7 @@ def test_files_of_a_folder_come_by_name_unpacked(tmp_path: Path) -> None:
     assert list(files_in(tmp_path / "d" / "z.ann.gz")) == [("z.ann", b"packed")]
 
 
-def test_only_files_with_the_endings_are_read(tmp_path: Path) -> None:
+def test_only_files_with_the_endings_are_read(tmp_path):
     for path in (tar(tmp_path / "x.tar.gz", [*FILES.items()]), zipped(tmp_path / "x.zip", dict(FILES)), tmp_path):
         if path == tmp_path:
             for name, content in FILES.items():
@@ -72,7 +70,7 @@ def test_only_files_with_the_endings_are_read(tmp_path: Path) -> None:
     assert list(files_in(tmp_path / "d" / "b.txt", endings=(".ann",))) == [("b.txt", b"second")]
 
 
-def test_folders_and_hidden_files_of_an_archive_are_left_out(tmp_path: Path) -> None:
+def test_folders_and_hidden_files_of_an_archive_are_left_out(tmp_path):
     members = [(special("./", tarfile.DIRTYPE), b""), (special("d", tarfile.DIRTYPE), b""), ("./d/a.txt", b"1")]
     path = tar(tmp_path / "x.tar", [*members, ("d/._a.txt", b"2"), ("__MACOSX/d/a.txt", b"3")], "w")
     assert list(files_in(path)) == [("d/a.txt", b"1")]
@@ -80,7 +78,7 @@ def test_folders_and_hidden_files_of_an_archive_are_left_out(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("name", ["../a", "d/../../a", "/etc/passwd", "C:\\a", "C:a", "d\\..\\..\\a", "..", "d/.."])
-def test_a_name_that_leads_out_is_refused(tmp_path: Path, name: str) -> None:
+def test_a_name_that_leads_out_is_refused(tmp_path, name):
     refused(tar(tmp_path / "x.tar.gz", [("good", b"1"), (name, b"2")]), "has a path outside the archive")
     refused(zipped(tmp_path / "x.zip", {"good": b"1", name: b"2"}), "has a path outside the archive")
 
@@ -89,13 +87,13 @@ def test_a_name_that_leads_out_is_refused(tmp_path: Path, name: str) -> None:
     "kind",
     [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE, tarfile.GNUTYPE_SPARSE],
 )
-def test_what_is_no_plain_file_is_refused(tmp_path: Path, kind: bytes) -> None:
+def test_what_is_no_plain_file_is_refused(tmp_path, kind):
     refused(
         tar(tmp_path / "x.tar.gz", [("good", b"1"), (special("link", kind, "good"), b"")]), "'link' is a link, a dev"
     )
 
 
-def test_a_link_in_a_zip_and_an_encrypted_member_are_refused(tmp_path: Path) -> None:
+def test_a_link_in_a_zip_and_an_encrypted_member_are_refused(tmp_path):
     link = zipfile.ZipInfo("link")
     link.create_system, link.external_attr = 3, 0o120777 << 16
     refused(zipped(tmp_path / "x.zip", {link: b"/etc/passwd"}), "'link' is a link or a device")
@@ -106,7 +104,7 @@ def test_a_link_in_a_zip_and_an_encrypted_member_are_refused(tmp_path: Path) -> 
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
-def test_two_members_of_one_name_are_refused(tmp_path: Path) -> None:
+def test_two_members_of_one_name_are_refused(tmp_path):
     refused(tar(tmp_path / "x.tar.gz", [("a", b"1"), ("./a", b"2")]), "two members are named 'a'")
     with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
         archive.writestr("a", b"1")
@@ -114,7 +112,7 @@ def test_two_members_of_one_name_are_refused(tmp_path: Path) -> None:
     refused(tmp_path / "x.zip", "two members are named 'a'")
 
 
-def test_limits_hold(tmp_path: Path) -> None:
+def test_limits_hold(tmp_path):
     noise = random.Random(0).randbytes(1000)
     some = {f"{number}": noise for number in range(9)}
     for path in (tar(tmp_path / "x.tar.gz", [*some.items()]), zipped(tmp_path / "x.zip", dict(some))):
@@ -129,7 +127,7 @@ def test_limits_hold(tmp_path: Path) -> None:
     refused(tmp_path / "d", "more than 999 bytes", ArchiveLimits(member=999))
 
 
-def test_bombs_are_refused_before_they_unfold(tmp_path: Path) -> None:
+def test_bombs_are_refused_before_they_unfold(tmp_path):
     zeros = bytes(4 << 20)
     tight = ArchiveLimits(grace=1 << 20)
     refused(tar(tmp_path / "x.tar.gz", [("a", zeros)]), "decompression bomb", tight)
@@ -142,7 +140,7 @@ def test_bombs_are_refused_before_they_unfold(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["x.tar", "x.tar.gz", "x.zip"])
-def test_what_is_cut_off_is_refused(tmp_path: Path, name: str) -> None:
+def test_what_is_cut_off_is_refused(tmp_path, name):
     members = {str(number): random.Random(number).randbytes(2000) for number in range(5)}
     path = (
         zipped(tmp_path / name, dict(members))
@@ -159,7 +157,7 @@ def test_what_is_cut_off_is_refused(tmp_path: Path, name: str) -> None:
         refused(path, "its end is missing")
 
 
-def test_a_damaged_header_is_not_the_end_and_what_is_something_else_is_refused(tmp_path: Path) -> None:
+def test_a_damaged_header_is_not_the_end_and_what_is_something_else_is_refused(tmp_path):
     path = tar(tmp_path / "x.tar", [("a", b"1"), ("b", b"2")], "w")
     content = bytearray(path.read_bytes())
     content[1024 + 148] ^= 1  # the checksum of b's header

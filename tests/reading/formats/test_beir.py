@@ -1,9 +1,6 @@
 """BEIR's folders: what is read of documents, queries and judgements, and which splits are drawn."""
 
-from __future__ import annotations
-
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
@@ -16,7 +13,7 @@ QUERIES = {f"q{at}": f"query {at}" for at in range(10)}
 JUDGED: list[Judgement] = [(query, "a", 1) for query in QUERIES]
 
 
-def test_rows_have_titles_grades_and_the_queries_that_a_document_answers(tmp_path: Path) -> None:
+def test_rows_have_titles_grades_and_the_queries_that_a_document_answers(tmp_path):
     judged: dict[str, list[Judgement]] = {
         "train": [("q1", "b", 1), ("q2", "b", 2), ("q2", "gone", 1), ("q9", "b", 0)],
         "dev": [("q3", "a", 1)],
@@ -49,9 +46,7 @@ def test_rows_have_titles_grades_and_the_queries_that_a_document_answers(tmp_pat
         ({"train": JUDGED}, (7, 1, 2), ("test", "dev")),
     ],
 )
-def test_missing_splits_are_drawn_of_train_or_else_of_test(
-    tmp_path: Path, judged: dict[str, list[Judgement]], sizes: tuple[int, ...], divided: tuple[str, ...]
-) -> None:
+def test_missing_splits_are_drawn_of_train_or_else_of_test(tmp_path, judged, sizes, divided):
     folder = write_collection(tmp_path / "pills", DOCUMENTS, QUERIES, judged)
     read, again, other = (read_collection(folder, seed=seed) for seed in (0, 0, 1))
     assert read == again != other
@@ -74,7 +69,7 @@ def test_missing_splits_are_drawn_of_train_or_else_of_test(
         ("qrels/dev.tsv", "q1\tb\t1", r"qrels: the query 'q1' has judgements in dev.tsv and test.tsv"),
     ],
 )
-def test_a_fault_is_named_with_its_file_and_line(tmp_path: Path, file: str, line: str, message: str) -> None:
+def test_a_fault_is_named_with_its_file_and_line(tmp_path, file, line, message):
     folder = write_collection(tmp_path / "pills", DOCUMENTS, QUERIES, {"test": JUDGED})
     with open(folder / file, "a") as opened:
         opened.write(line + "\n")
@@ -82,14 +77,14 @@ def test_a_fault_is_named_with_its_file_and_line(tmp_path: Path, file: str, line
         read_collection(folder, seed=0)
 
 
-def test_a_row_without_text_is_rejected_and_counted(tmp_path: Path) -> None:
+def test_a_row_without_text_is_rejected_and_counted(tmp_path):
     folder = write_collection(tmp_path / "pills", {**DOCUMENTS, "d": ""}, QUERIES, {"test": JUDGED})
     documents, _ = read_collection(folder, seed=0).files
     assert (documents.rows, documents.accepted) == (4, 3)
     assert documents.rejected[0].place == "corpus.jsonl:4"
 
 
-def test_what_is_no_collection_and_options_of_columns_are_refused(tmp_path: Path) -> None:
+def test_what_is_no_collection_and_options_of_columns_are_refused(tmp_path):
     folder = write_collection(tmp_path / "pills", DOCUMENTS, QUERIES, {"test": JUDGED})
     check_labelled_files(LabelledFiles(folder))
     with pytest.raises(ValueError, match=r"text='body': pills is read in BEIR's format, which defines it. Remove it"):

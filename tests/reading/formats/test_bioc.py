@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -57,7 +55,7 @@ def read(folder: Path, content: str | bytes | object, name: str) -> list[Annotat
 
 
 @pytest.mark.parametrize("name", ["a.xml", "a.json"])
-def test_xml_and_json_say_the_same(tmp_path: Path, name: str) -> None:
+def test_xml_and_json_say_the_same(tmp_path, name):
     (document,) = read(tmp_path, XML if name == "a.xml" else {"source": "x", "documents": [DOCUMENT]}, name)
     assert isinstance(document, Annotated), document
     # passages stand at their offsets, with a line end and spaces in the gap
@@ -73,13 +71,13 @@ def test_xml_and_json_say_the_same(tmp_path: Path, name: str) -> None:
     "wrapped",
     [[{"documents": [DOCUMENT]}], DOCUMENT, [DOCUMENT], {"PubTator3": [DOCUMENT]}],
 )
-def test_json_may_hold_collections_or_documents(tmp_path: Path, wrapped: object) -> None:
+def test_json_may_hold_collections_or_documents(tmp_path, wrapped):
     (document,) = read(tmp_path, wrapped, "a.json")
     assert isinstance(document, Annotated), document
     assert len(document.mentions) == 2
 
 
-def test_sentences_may_hold_the_text(tmp_path: Path) -> None:
+def test_sentences_may_hold_the_text(tmp_path):
     sentence = {"offset": 5, "text": "Aspirin.", "annotations": []}
     one = {"id": 1, "passages": [{"offset": 5, "sentences": [sentence, {"offset": 14, "text": "It works."}]}]}
     (document,) = read(tmp_path, one, "a.json")
@@ -108,7 +106,7 @@ def test_sentences_may_hold_the_text(tmp_path: Path) -> None:
         ("<id>17</id>", "<id> </id>", "a.xml:4", "the document's id is ' '"),
     ],
 )
-def test_what_cannot_be_used_rejects_its_document(tmp_path: Path, old: str, new: str, place: str, said: str) -> None:
+def test_what_cannot_be_used_rejects_its_document(tmp_path, old, new, place, said):
     assert XML.count(old) == 1
     other = "<document><id>18</id><passage><offset>0</offset><text>x</text></passage></document></collection>"
     bad, good = read(tmp_path, XML.replace(old, new).replace("</collection>", other), "a.xml")
@@ -138,7 +136,7 @@ def test_what_cannot_be_used_rejects_its_document(tmp_path: Path, old: str, new:
         (("id",), {"a": 1}),
     ],
 )
-def test_json_of_the_wrong_shape_rejects_its_document(tmp_path: Path, path: tuple[Any, ...], value: object) -> None:
+def test_json_of_the_wrong_shape_rejects_its_document(tmp_path, path, value):
     document = json.loads(json.dumps(DOCUMENT))
     inner = document
     for key in path[:-1]:
@@ -165,7 +163,7 @@ def test_json_of_the_wrong_shape_rejects_its_document(tmp_path: Path, path: tupl
         ("a.json", b'{"documents": "\xff"}', "not valid JSON"),
     ],
 )
-def test_a_file_that_is_no_collection_is_refused(tmp_path: Path, name: str, content: str, said: str) -> None:
+def test_a_file_that_is_no_collection_is_refused(tmp_path, name, content, said):
     with pytest.raises(ValueError, match=said) as caught:
         read(tmp_path, content, name)
     assert name in str(caught.value)

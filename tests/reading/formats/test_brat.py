@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import tarfile
 from pathlib import Path
 
@@ -34,7 +32,7 @@ def written(folder: Path, **files: str | bytes) -> Path:
     return folder
 
 
-def test_mentions_and_relations_are_read_and_the_rest_counted(tmp_path: Path) -> None:
+def test_mentions_and_relations_are_read_and_the_rest_counted(tmp_path):
     (read,) = brat_documents(written(tmp_path, a_txt=TEXT, a_ann=ANNOTATIONS))
     assert isinstance(read, Annotated), read
     assert (read.id, read.text, read.place) == ("a", TEXT, "a.txt:1")
@@ -55,7 +53,7 @@ def test_mentions_and_relations_are_read_and_the_rest_counted(tmp_path: Path) ->
     }
 
 
-def test_line_ends_count_as_they_stand_in_the_text(tmp_path: Path) -> None:
+def test_line_ends_count_as_they_stand_in_the_text(tmp_path):
     text = TEXT.replace("\n", "\r\n")
     place = text.index("cheap")
     fitting = ANNOTATIONS.replace("\n", "\r\n") + f"T4\tPrice {place} {place + 5}\tcheap\r\n"
@@ -81,7 +79,7 @@ def test_line_ends_count_as_they_stand_in_the_text(tmp_path: Path) -> None:
         ("helps", ("is not an annotation of BRAT",)),
     ],
 )
-def test_a_line_that_cannot_be_used_rejects_its_document(tmp_path: Path, line: str, said: tuple[str, ...]) -> None:
+def test_a_line_that_cannot_be_used_rejects_its_document(tmp_path, line, said):
     good = {"b_txt": TEXT, "b_ann": ANNOTATIONS}
     bad, read = brat_documents(written(tmp_path, a_txt=TEXT, a_ann=f"{ANNOTATIONS}\n{line}\n", **good))
     assert isinstance(bad, Rejected)
@@ -91,7 +89,7 @@ def test_a_line_that_cannot_be_used_rejects_its_document(tmp_path: Path, line: s
         assert words in bad.reason
 
 
-def test_a_file_without_its_other_half_is_rejected(tmp_path: Path) -> None:
+def test_a_file_without_its_other_half_is_rejected(tmp_path):
     read = list(brat_documents(written(tmp_path, a_txt=TEXT, b_ann="", c_txt=TEXT, c_ann="", d_conf="[entities]")))
     assert isinstance(read[0], Annotated)
     assert [(each.place, each.reason[:21]) for each in read[1:] if isinstance(each, Rejected)] == [
@@ -100,13 +98,13 @@ def test_a_file_without_its_other_half_is_rejected(tmp_path: Path) -> None:
     ]
 
 
-def test_what_is_not_utf8_is_rejected_with_its_line(tmp_path: Path) -> None:
+def test_what_is_not_utf8_is_rejected_with_its_line(tmp_path):
     (read,) = brat_documents(written(tmp_path, a_txt=TEXT, a_ann=ANNOTATIONS.encode() + b"#2\tx T1\tna\xefve\n"))
     assert isinstance(read, Rejected)
     assert (read.place, read.reason[:26]) == ("a.ann:14", "byte 0xef is not UTF-8 (in")
 
 
-def test_an_archive_is_read_as_its_folder_is(tmp_path: Path) -> None:
+def test_an_archive_is_read_as_its_folder_is(tmp_path):
     folder = tmp_path / "corpus"
     folder.mkdir()
     written(folder, a_txt=TEXT, a_ann=ANNOTATIONS, b_txt="none", b_ann="")
@@ -118,7 +116,7 @@ def test_an_archive_is_read_as_its_folder_is(tmp_path: Path) -> None:
     assert len(read) == 2
 
 
-def test_what_holds_no_documents_is_refused(tmp_path: Path) -> None:
+def test_what_holds_no_documents_is_refused(tmp_path):
     (tmp_path / "readme.md").write_text("x")
     with pytest.raises(ValueError, match=r"contains no \.txt and no \.ann"):
         list(brat_documents(tmp_path))

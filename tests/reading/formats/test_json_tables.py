@@ -2,7 +2,6 @@
 
 import json
 import sys
-from pathlib import Path
 from typing import Any
 
 import openpyxl
@@ -29,7 +28,7 @@ FORMS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_forms_of_pandas_and_label_studio_are_rows(tmp_path: Path, form: str) -> None:
+def test_forms_of_pandas_and_label_studio_are_rows(tmp_path, form):
     (tmp_path / "train.json").write_text(json.dumps(FORMS[form]))
     read = read_files(LabelledFiles(tmp_path / "train.json"))
     first = next(row for rows in read.splits.values() for row in rows if row.id == "train:1")
@@ -46,16 +45,14 @@ def test_forms_of_pandas_and_label_studio_are_rows(tmp_path: Path, form: str) ->
         ([{"text": "a", "label": "b"}, "c", "d"], r"only 1 of 3 rows.*must be an object; this one is 'c'"),
     ],
 )
-def test_other_json_values_are_refused_with_the_command_that_converts_them(
-    tmp_path: Path, value: Any, message: str
-) -> None:
+def test_other_json_values_are_refused_with_the_command_that_converts_them(tmp_path, value, message):
     (tmp_path / "train.json").write_text(json.dumps(value))
     with pytest.raises(ValueError, match=message):
         read_files(LabelledFiles(tmp_path / "train.json"))
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "b.json"])
-def test_a_key_that_is_there_twice_is_a_fault(tmp_path: Path, name: str) -> None:
+def test_a_key_that_is_there_twice_is_a_fault(tmp_path, name):
     row = '{"text": "a", "label": "b", "label": "c"}'
     (tmp_path / name).write_text(f"{row}\n{row}\n" if name == "a.jsonl" else f"[{row}]")
     with pytest.raises(ValueError, match="has the key 'label' twice, with two values"):
@@ -72,7 +69,7 @@ SPANS: dict[str, Any] = {
 
 @pytest.mark.parametrize("kind", ["auto", "tokens"])
 @pytest.mark.parametrize("form", SPANS)
-def test_spans_of_the_text_become_tags(tmp_path: Path, form: str, kind: Any) -> None:
+def test_spans_of_the_text_become_tags(tmp_path, form, kind):
     rows = [{"text": text, "label": SPANS[form] if n % 3 else []} for n, text in enumerate(TEXTS)]
     (tmp_path / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     read = read_files(LabelledFiles(tmp_path / "train.jsonl", kind=kind))
@@ -85,7 +82,7 @@ def test_spans_of_the_text_become_tags(tmp_path: Path, form: str, kind: Any) -> 
     assert any(r"train.jsonl:2: the span [0, 300, 'PER'] does not fit its text" in note for note in notes)
 
 
-def test_rows_of_questions_are_read_as_answers_in_a_context(tmp_path: Path) -> None:
+def test_rows_of_questions_are_read_as_answers_in_a_context(tmp_path):
     lines = []
     for number, text in enumerate(TEXTS):
         answers = {"text": [text[:3]], "answer_start": [0]} if number % 4 else {"text": [], "answer_start": []}
@@ -102,7 +99,7 @@ def test_rows_of_questions_are_read_as_answers_in_a_context(tmp_path: Path) -> N
         read_files(LabelledFiles(tmp_path / "bad.jsonl"))
 
 
-def test_a_workbook_is_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_workbook_is_a_table(tmp_path, monkeypatch):
     book = tmp_path / "train.xlsx"
     book.write_bytes(b"PK\x03\x04" + b"\0" * 30 + b"xl/workbook.xml")
     with monkeypatch.context() as patch:

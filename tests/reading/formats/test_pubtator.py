@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 
@@ -27,7 +25,7 @@ def read(folder: Path, content: str | bytes, name: str = "a.pubtator") -> list[A
     return list(pubtator_documents(folder / name))
 
 
-def test_documents_are_read_with_offsets_into_title_line_end_and_abstract(tmp_path: Path) -> None:
+def test_documents_are_read_with_offsets_into_title_line_end_and_abstract(tmp_path):
     first, second = read(tmp_path, f"\n{DOCUMENT}\n\n{OTHER}")
     assert isinstance(first, Annotated), first
     assert isinstance(second, Annotated), second
@@ -38,14 +36,14 @@ def test_documents_are_read_with_offsets_into_title_line_end_and_abstract(tmp_pa
     assert second.mentions == (Mention("T1", "Chemical", ((0, 7),)),)
 
 
-def test_a_relation_of_concepts_is_one_of_every_two_mentions_that_bear_them(tmp_path: Path) -> None:
+def test_a_relation_of_concepts_is_one_of_every_two_mentions_that_bear_them(tmp_path):
     (first,) = read(tmp_path, DOCUMENT)
     assert isinstance(first, Annotated)
     assert first.relations == (Relation("CID", "T2", "T4"), Relation("CID", "T3", "T4"))
 
 
 @pytest.mark.parametrize("ending", ["\r\n", "\n"])
-def test_line_ends_and_empty_lines_do_not_matter(tmp_path: Path, ending: str) -> None:
+def test_line_ends_and_empty_lines_do_not_matter(tmp_path, ending):
     content = f"\ufeff{DOCUMENT}{OTHER}".replace("\n", ending)  # a title begins a document too
     first, second = read(tmp_path, gzip.compress(content.encode()), "a.txt.gz")
     assert isinstance(first, Annotated), first
@@ -68,7 +66,7 @@ def test_line_ends_and_empty_lines_do_not_matter(tmp_path: Path, ending: str) ->
         ("17|a|again", ("a second title or abstract",)),
     ],
 )
-def test_a_line_that_cannot_be_used_rejects_its_document(tmp_path: Path, line: str, said: tuple[str, ...]) -> None:
+def test_a_line_that_cannot_be_used_rejects_its_document(tmp_path, line, said):
     bad, good = read(tmp_path, f"{DOCUMENT}{line}\n\n{OTHER}")
     assert isinstance(bad, Rejected)
     assert isinstance(good, Annotated)
@@ -77,7 +75,7 @@ def test_a_line_that_cannot_be_used_rejects_its_document(tmp_path: Path, line: s
         assert words in bad.reason
 
 
-def test_what_is_no_pubtator_file_is_refused(tmp_path: Path) -> None:
+def test_what_is_no_pubtator_file_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"a\.txt:1: 'hello', but PubTator files begin with a title"):
         read(tmp_path, "hello\n", "a.txt")
     with pytest.raises(ValueError, match="byte 0xef is not UTF-8"):

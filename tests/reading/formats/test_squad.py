@@ -1,7 +1,5 @@
 """Questions in SQuAD's form: what is accepted, what is rejected and why, and the published files."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import zipfile

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from acclimate.core.types import Example, Rejected
@@ -17,7 +15,7 @@ def read(content: bytes, **settings: object) -> list[tuple[str, str | None, int]
     return [(element.tag, element.text, lines[element]) for element, lines in found]
 
 
-def test_elements_come_with_their_trees_and_lines() -> None:
+def test_elements_come_with_their_trees_and_lines():
     content = b'<?xml version="1.0"?>\n<a>\n<b i="1">x &amp; &#955;<c/>\n</b><d/><b>\n<b/></b></a>'
     # in pieces of every size: an element may be cut anywhere
     for size in (1, 7, len(content)):
@@ -28,7 +26,7 @@ def test_elements_come_with_their_trees_and_lines() -> None:
         assert [more[each] for each in second.iter()] == [4, 5]
 
 
-def test_other_encodings_are_read_and_a_document_type_is_not_fetched() -> None:
+def test_other_encodings_are_read_and_a_document_type_is_not_fetched():
     assert read('<?xml version="1.0" encoding="latin-1"?><a><b>naïve</b></a>'.encode("latin-1")) == [("b", "naïve", 1)]
     assert read('<?xml version="1.0" encoding="utf-16"?><a><b>naïve</b></a>'.encode("utf-16")) == [("b", "naïve", 1)]
     assert read(b'<!DOCTYPE a SYSTEM "http://127.0.0.1:9/BioC.dtd"><a><b>x</b></a>') == [("b", "x", 1)]
@@ -53,7 +51,7 @@ def test_other_encodings_are_read_and_a_document_type_is_not_fetched() -> None:
         (b"<a><b>" + b"<c/>" * 2000 + b"</b></a>", "more than 1,000"),
     ],
 )
-def test_what_could_harm_is_refused(content: bytes, said: str) -> None:
+def test_what_could_harm_is_refused(content, said):
     with pytest.raises(ValueError, match=said):
         read(content, root="a", longest=1000)
 

@@ -1,7 +1,5 @@
 """Which pieces of a vocabulary get which vector, and which are left out."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
