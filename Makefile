@@ -1,5 +1,6 @@
 # Everything runs in .venv, which is made on first use; all it takes is make and Python 3.11 or newer.
 #   make demo                      race on fields of arXiv papers, which come along, into runs/demo
+#   make demo-scratch              the same task without a pretrained model: scratch and TLM, into runs/demo-scratch
 #   make demo ARGS="--dry-run"     the same with further options and settings of `acclimate race`
 #   make test ARGS="-k masking"    the tests, or those that pytest's options pick
 #   make torture                   faults in numbers: kills, full disks, lost power, damaged files; ARGS="--part power"
@@ -14,7 +15,7 @@ PYTHON ?= python3
 ARGS ?=
 BIN := .venv/bin
 
-.PHONY: demo test torture bench lint docs lowest dist settings clean
+.PHONY: demo demo-scratch test torture bench lint docs lowest dist settings clean
 .NOTPARALLEL:
 
 # Ten minutes on two cores are the aim; 15 were measured on an AMD EPYC without AVX-512. All contestants have the same
@@ -23,6 +24,10 @@ ADAPTING := epochs=0 max_tokens=128 plan.steps=64 plan.batch=16 plan.rate=4e-4
 demo: .venv/made-for-demo
 	$(BIN)/acclimate race arxiv --out runs/demo --budget none --max-tokens 64 --workers 2 seeds=5 adapt_seeds=5 \
 	  finetune.epochs=4 finetune.looks=1 'contestants=["TAPT", "DAPT", "TF-IDF"]' $(ADAPTING:%=tapt.%) $(ADAPTING:%=dapt.%) $(ARGS)
+
+demo-scratch: .venv/made-for-demo
+	$(BIN)/acclimate race arxiv --model scratch --general src/acclimate/data/arxiv/abstracts.parquet --budget none \
+	  --out runs/demo-scratch --max-tokens 64 --workers 2 seeds=3 'contestants=["TAPT", "TLM", "TF-IDF"]' $(ARGS)
 
 # A worker a core; --dist loadfile keeps a file's tests together, so that its costly fixtures are made once. Reordered by how
 # many tests they have, the files with few that take long would come last and leave a core idle.
