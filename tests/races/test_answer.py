@@ -38,7 +38,7 @@ def answer(outcome: Outcome) -> RaceAnswer:
             [("TAPT", -0.024, 0.02), ("DAPT", -0.04, 0.003)],
             "harmful",
             "Adapting was harmful: all 2 contestants are worse than the untouched model.",
-            "TAPT: -2.4 points of macro-F1 (95% interval -4.3 to -0.5 over all 2 comparisons, p = .020).",
+            "TAPT: -2.4 points of macro-F1 (95% interval -4.3 to -0.5, corrected for both adapted models, p = .020).",
         ),
         (
             [("TAPT", -0.024, 0.02)],
@@ -56,8 +56,8 @@ def answer(outcome: Outcome) -> RaceAnswer:
             [("DAPT", 0.02, 0.12), ("TAPT", 0.001, 0.9)],
             "probably",
             "Adapting probably helped: DAPT seems better than the untouched model.",
-            "DAPT: +2.0 points of macro-F1 (95% interval -0.2 to 3.9 over all 2 comparisons, p = .12; alone "
-            "0.1 to 3.9).",
+            "DAPT: +2.0 points of macro-F1 (95% interval -0.2 to 3.9, corrected for both adapted models, p = .12; "
+            "alone 0.1 to 3.9).",
         ),
         (
             [("DAPT", 0.008, 0.34)],
@@ -126,7 +126,7 @@ def test_what_limits_an_open_answer_is_named_with_what_removes_it(limits: Limits
 
 def test_a_settled_answer_names_the_source_of_most_variance() -> None:
     assert answer(race_of([untouched(), rival("DAPT", 0.03, p=0.01)])).limits == (
-        "Other test rows would change the difference most (70% of its variance)."
+        "Largest source of uncertainty: the test rows (70% of the variance)."
     )
 
 
