@@ -44,7 +44,7 @@ Verdict = Literal[
     "not pretrained",
     "not learnt",
     "beyond two cores",
-    "not run",
+    "incomplete",
 ]
 MEANINGS: dict[Verdict, str] = {
     "holds": "the 95% interval of each figure lies where the paper's sentence puts it: above 0, or within the stated bound",
@@ -55,7 +55,7 @@ MEANINGS: dict[Verdict, str] = {
     "not pretrained": f"the encoder's loss is above {LITTLE:.0%} of that of word frequencies alone, so the run compares encoders that learned little",
     "not learnt": "no fine-tuning learned the task",
     "beyond two cores": "the paper's effect is too small for a run on two cores. This was stated before the run, with the cost of seeing it",
-    "not run": "a figure that the paper's sentence needs was not measured yet",
+    "incomplete": "a figure that the paper's sentence needs was not measured",
 }
 
 
@@ -269,8 +269,8 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
             (
                 Test(
                     "tapter-ncbi",
-                    "relative fall of the second term minus that of the first",
-                    "share",
+                    "relative fall of the word-vector term minus that of the language modelling term",
+                    "of its first value",
                     None,
                     of_a_mean(0.05, 3),
                 ),
@@ -497,7 +497,7 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
                 Test(
                     "tlm-heads",
                     "share of maxima on neighbours and marks against a pretrained model",
-                    "share",
+                    "of all maxima",
                     None,
                     2**0.5 * of_a_mean(0.05, 3),
                 ),
@@ -796,8 +796,8 @@ ADVICE = (
     ),
     Advice(
         "some million tokens of raw text of the domain",
-        "DAPT. It gained about {:.0f} points on two tasks with 500 labels each. We did not compare it with an encoder from scratch.",
-        {"P8": "not run"},
+        "DAPT. It gained about {:.0f} points on two tasks with 500 labels each, the first half of the claim. We did not compare it with an encoder from scratch, the second half.",
+        {"P8": "incomplete"},
         (("blurb", "biomedical encoder against general encoder"),),
     ),
     Advice(
@@ -815,7 +815,7 @@ ADVICE = (
     Advice(
         "gigabytes of domain text, and GPUs",
         "From scratch, with a vocabulary of your own: inputs become about {:.0f}% shorter. We did not compare its scores with those after DAPT.",
-        {"P1": "not run", "P3": "holds"},
+        {"P1": "incomplete", "P3": "holds"},
         (("vocabularies", "tokens of an input that are saved"),),
     ),
     Advice(
@@ -887,7 +887,7 @@ def _untested(claim: Claim, stored: Mapping[str, Mapping[str, Any]]) -> Judgemen
         return Judgement("beyond two cores", f"it takes {claim.tests[0].beyond}")
     figures = {test.figure: figure(test, stored) for test in tests}
     if absent := [name for name, measured in figures.items() if measured is None]:
-        return Judgement("not run", f"missing: {'; '.join(absent)}")
+        return Judgement("incomplete", f"missing: {'; '.join(absent)}")
     if unlearnt := [name for name, measured in figures.items() if measured and not measured.learnt]:
         return Judgement("not learnt", f"no fine-tuning learned the task of: {unlearnt[0]}")
     for losses in (stored[test.outcome].get("losses", {}) for test in tests):
@@ -955,7 +955,7 @@ def page() -> str:
         "",
         *(f"* **{verdict}**: {meaning}." for verdict, meaning in MEANINGS.items()),
         "",
-        "The runs are small: they fit two cores. A claim that was not adapted or not pretrained is neither supported nor contradicted. "
+        "The runs are small: they fit two cores. If the verdict is *not adapted* or *not pretrained*, the run neither supports nor contradicts the claim. "
         "[Table by table](papers.md) lists every table of the papers.",
     ]
     return "\n".join(lines) + "\n"
@@ -968,8 +968,10 @@ def details(paper: str, claims: tuple[Claim, ...]) -> str:
         "",
         "Figures are differences with 95% intervals. A figure above 0 agrees with the paper, unless the column *the paper says* states otherwise. The "
         "smallest detectable effect is the smallest true difference that a run finds with a probability of 80%. *Planned* was computed before the "
-        "run, *actual* from the variance in the run. DIR is the folder of the datasets ([blurb](../blurb.md)), TEXTS the folder that `benchmarks/claims/texts.py` writes, MODEL a checkpoint, OUT the directory "
-        "of the run. All verdicts: [claim by claim](../claims.md).",
+        "run, *actual* from the variance in the run. DIR is the folder of the datasets ([BLURB](../blurb.md), [the others](../studies.md#where-the-data-come-from)), MODEL a checkpoint, and OUT the directory "
+        "of the run. COMMAND stands for the commands above it, each in quotes: the script stores them beside the figures. "
+        "`python benchmarks/claims/texts.py CORPUS TEXTS` writes the folder TEXTS from a corpus of your own, a `.jsonl.zst` file with `source`, `domain` and `text` on "
+        "each line. This repository does not contain our corpus. All verdicts: [claim by claim](../claims.md).",
         "",
     ]
     for claim in claims:
@@ -1013,7 +1015,7 @@ def _row(test: Test, words: str = "") -> str:
     sign = "" if test.unit == "times" else "+"
     bound = "" if test.says == "more" else f", within {test.bound:g}"
     size = "" if test.size is None else f" ({scale(test.size):{sign}.3g})"
-    ours, after = "not run", "-"
+    ours, after = "not measured", "-"
     if measured:
         low, middle, high = (
             f"{scale(value):{sign}.3g}" for value in (measured.low, measured.difference, measured.high)

@@ -88,15 +88,23 @@ BLURB = (
     *("hoc", "pubmedqa", "bioasq"),
 )
 CHOICES = "study choices MODEL --data DIR by_dataset=true split=test"
-CAPTIONS = (
-    "The caption's rho_1 = 4 and 1000 also count the internal batch, because the released code adds 1 to the ratio. So they "
-    "are 3 and 999 in Table B.1 and in the command."
-)
-SMALL_SIZE = "Without `scales` TLM has the race's 2 layers of 128 and 500 steps, or what `tlm` states."
 ON_DEV = (
     "The paper chose rate, batch and epochs for each dataset and does not print them. The command takes those of `finetune/blurb-DATASET`; "
     "without `by_dataset` it takes rate 3e-5, batches of 32 and 10 epochs on every dataset. Without `split=test` it scores dev."
 )
+# beginning of a paper's title -> text above its table
+LEADS = {
+    "TLM": "MODEL is `FacebookAI/roberta-base`. GENERAL is the corpus on which BERT was pretrained (the paper's C_BERT) at the small and "
+    "medium scale, and that of RoBERTa (C_RoBERTa) at the large scale. `scales` takes size, steps, K, rho_1 and rho_2 of each task from "
+    "its recipe `tlm/TASK-SCALE`, which has the values of Table B.1. Without `scales`, TLM has 2 layers of 128 and 500 steps, as in a "
+    "race, unless settings such as `tlm.layers` state others. In the captions of Tables 4 and 6, rho_1 = 4 and 1000 also count the "
+    "internal batch, because the released code adds 1 to the ratio; in Table B.1 they are 3 and 999.",
+    "DGA": "MODEL is `FacebookAI/roberta-base`.",
+    "TAPTER": "MODEL is `google-bert/bert-base-cased`. The paper also has BioBERT and RoBERTa-base.",
+    "PubMedBERT": "MODEL is PubMedBERT, `microsoft/BiomedNLP-BiomedBERT-base-uncased-abstract`. Table 6 has more models "
+    "([hub ids](evidence/blurb.md#running-it)).",
+    "STILT": "MODEL is `google-bert/bert-base-uncased` or `microsoft/BiomedNLP-BiomedBERT-base-uncased-abstract`.",
+}
 
 PAPERS: dict[str, tuple[Row, ...]] = {
     "TLM: Yao et al. (2022), NLP From Scratch Without Large-Scale Pretraining": (
@@ -110,8 +118,8 @@ PAPERS: dict[str, tuple[Row, ...]] = {
                 "adapt tlm --recipe tlm/acl-arc-small task=PREPARED_TASK corpus=RETRIEVED/corpus",
             ),
             tuple(f"tlm/{task}-{scale}" for task in TLM_TASKS for scale in ("small", "medium", "large")),
-            note="One command for all eight tasks and their mean, with parameters, data and FLOP; `rivals` adds models beside MODEL; GENERAL is C_BERT at the small and medium scale, C_RoBERTa at "
-            "the large one. Each task has its recipe, with `k`. `adapt tlm` takes what `data retrieve` found with that k.",
+            note="One command for all eight tasks and their mean, with parameters, data and FLOP; `rivals` adds models beside MODEL. "
+            "`adapt tlm` makes one of the models; its corpus is what `data retrieve` found with the recipe's k.",
             claims=("L1",),
         ),
         Row(
@@ -126,8 +134,8 @@ PAPERS: dict[str, tuple[Row, ...]] = {
             (f"study tlm IMDB {SMALL_SCALE} vary=retrieval second=OTHER_GENERAL {SCIERC_CHEMPROT}",),
             state=SMALL,
             report="2026-11-21-tlm.md",
-            note="Our run had one corpus and one random draw for all seeds. Now each first stage has a random draw of its own, "
-            f"`second` names the second general corpus, and `hows` adds DSIR, which the paper lacks. {SMALL_SIZE}",
+            note="Our run had one corpus and one random draw for all seeds. The command makes a new draw for each first stage. "
+            "`second` names the second general corpus, and `hows` adds DSIR, which the paper lacks.",
             claims=("L2",),
         ),
         Row(
@@ -136,21 +144,20 @@ PAPERS: dict[str, tuple[Row, ...]] = {
             (f"study tlm AGNews {SMALL_SCALE} vary=k {SCIERC_CHEMPROT}",),
             state=SMALL,
             report="2026-11-21-tlm.md",
-            note=f"{SMALL_SIZE} {CAPTIONS} Table 4 has rho_2 = 20 on all tasks; the command takes rho_2 from Table B.1.",
+            note="Table 4 has rho_2 = 20 on all tasks; the command takes rho_2 from Table B.1.",
             claims=("L3",),
         ),
         Row(
             "Table 5",
             "rho_1, and external data only",
             (f"study tlm Helpfulness {SMALL_SCALE} vary=rho_1 {SCIERC_CHEMPROT}",),
-            note=f"{SMALL_SIZE} With 500 steps no batch is internal at rho_1 = 999. Table 5 has rho_2 = 20 on all tasks; Table B.1, like the command, has 100 on Helpfulness.",
+            note="Table 5 has rho_2 = 20 on all tasks; Table B.1, like the command, has 100 on Helpfulness.",
             claims=("L4",),
         ),
         Row(
             "Table 6",
             "rho_2",
             (f"study tlm RCT {SMALL_SCALE} vary=rho_2 {SCIERC_CHEMPROT}",),
-            note=f"{SMALL_SIZE} {CAPTIONS}",
             claims=("L4",),
         ),
         Row(
@@ -159,14 +166,13 @@ PAPERS: dict[str, tuple[Row, ...]] = {
             (f'study tlm ACL-ARC {SMALL_SCALE} vary=stages \'tasks=["AGNews", "IMDB", "ChemProt-13"]\'',),
             state=SMALL,
             report="2026-11-21-tlm.md",
-            note=SMALL_SIZE,
             claims=("L5",),
         ),
         Row(
             "Table 8",
             "masked language modelling on task data, from a pretrained model",
             (f"study tlm ACL-ARC {SMALL_SCALE} --model MODEL vary=model {FURTHER}",),
-            note=f"{SMALL_SIZE} The paper has RoBERTa-base and test scores; the study compares on dev.",
+            note="The paper has test scores; the study compares on dev.",
         ),
         Row(
             "section 4.1",
@@ -175,8 +181,7 @@ PAPERS: dict[str, tuple[Row, ...]] = {
                 f"study tlm ACL-ARC {SMALL_SCALE} vary=search {FURTHER} 'rho_1s=[1,3,7,19,99,499,999,1999]' 'rho_2s=[20,100,1000]'",
             ),
             note="The paper's 8 by 3: with fewer than 2,000 steps no batch is internal at rho_1 = 1999. "
-            "Without the settings the study searches the 4 by 4 values of Tables 5 and 6, rho_2 = 0 among them. "
-            f"{SMALL_SIZE}",
+            "Without the settings the study searches the 4 by 4 values of Tables 5 and 6, rho_2 = 0 among them.",
         ),
         Row(
             "Table 9",
@@ -357,7 +362,7 @@ PAPERS: dict[str, tuple[Row, ...]] = {
             ("scratch/pubmedbert", "scratch/biobert-like", "scratch/scibert-like"),
             state=TOLD,
             note="ClinicalBERT, BlueBERT and RoBERTa are taken from their public release, as in the paper, and have no recipe: "
-            "`study blurb` takes their hub ids ([BLURB](blurb.md#run-it)).",
+            "`study blurb` takes their [hub ids](evidence/blurb.md#running-it).",
         ),
         Row(
             "Table 6",
@@ -366,9 +371,9 @@ PAPERS: dict[str, tuple[Row, ...]] = {
             tuple(f"finetune/blurb-{dataset}" for dataset in BLURB),
             state=SMALL,
             report="2026-11-22-blurb.md",
-            note="Rate, batch and epochs are searched for each model and dataset with one seed; the paper's search is "
-            "common to models, as `search.common=true` has it, and it does not print what was chosen: recipes have "
-            "points of BioLinkBERT's released script.",
+            note="The command searches rate, batch and epochs for each model and dataset with one seed. The paper searches once for all "
+            "models, as `search.common=true` does, and does not print its choices. So the recipes take rate, batch and epochs from "
+            "BioLinkBERT's released script.",
             claims=("P8",),
         ),
         Row(
@@ -429,7 +434,7 @@ PAPERS: dict[str, tuple[Row, ...]] = {
             "every task before every other",
             ("study stilt MODEL --data DIR by_dataset=true",),
             ("stilt/blurb-bert", "stilt/blurb-pubmedbert"),
-            note="Rate, batch and epochs are those of `finetune/blurb-NAME`, not of a search on each dataset. A run with acclimate version 0.1 is "
+            note="Rate, batch and epochs are those of `finetune/blurb-DATASET`, not of a search on each dataset. With the recipes, `adapt stilt` trains one pair of tasks. A run with acclimate version 0.1 is "
             "withdrawn.",
             claims=("S1", "S2"),
         ),
@@ -449,11 +454,21 @@ def page() -> str:
     lines = [
         "# The five papers, table by table",
         "",
-        "Every table, figure and setting of the five papers: the command that makes it, recipes with the paper's settings, and "
-        "which part we ran. `docs/papers.py` writes this page, and a test checks its commands and recipes. "
-        "DIR is the folder of the datasets ([blurb](blurb.md), [data](data.md)), MODEL is a checkpoint or a hub id, "
-        "DOMAIN for raw text of the domain, GENERAL for general raw text; other capitals name further texts. "
-        "`acclimate recipes` lists recipes, `--recipe NAME` uses one.",
+        "This page lists every table, figure and setting of the five papers, the command that makes it, the recipes with the paper's "
+        "settings, and the part that we ran. `docs/papers.py` writes the page, and a test checks its commands and recipes.",
+        "",
+        "| in a command | put |",
+        "|---|---|",
+        "| DIR | the folder of the datasets ([BLURB](blurb.md), [the others](studies.md#where-the-data-come-from)) |",
+        "| MODEL | a hub id or a checkpoint; the paper's is above each table |",
+        "| DOMAIN, GENERAL | raw text of the domain, general raw text ([forms](data.md#raw-text)) |",
+        "| PREPARED_TASK | the folder `data` in the `--out` of `acclimate data prepare` |",
+        "| RETRIEVED | the `--out` of `acclimate data retrieve` |",
+        "| OUT | any new directory |",
+        "| names with TEXTS, and OTHER_GENERAL | further raw texts |",
+        "",
+        "A recipe makes one model of the table: `acclimate adapt METHOD --recipe METHOD/NAME`. `acclimate recipes METHOD/NAME` prints "
+        "it, with the full command in its comments.",
         "",
         *(f"* **{state}**: {meaning}" for state, meaning in STATES.items() if state in used),
         "",
@@ -461,6 +476,8 @@ def page() -> str:
     for paper, rows in PAPERS.items():
         lines += [
             f"## {paper}",
+            "",
+            LEADS[paper.partition(":")[0].partition(" ")[0]],
             "",
             "| item | what | command | recipes | state | differs, or is missing |",
             "|---|---|---|---|---|---|",

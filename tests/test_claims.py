@@ -92,7 +92,7 @@ ADAPTED, PRETRAINED = ("adapted",), ("pretrained",)
         ((MORE,), PRETRAINED, outcome(-3, -1), "not visible", "did not record whether encoders were pretrained"),
         ((BEYOND,), PRETRAINED, outcome(1, 3, pretrained=[6.2, 6.8]), "beyond two cores", "99 core-hours"),
         ((BEYOND, BOTH), (), outcome(-3, -1), "holds", "second"),
-        ((MORE, claims.Test("other", "first", "points")), (), outcome(1, 3), "not run", "first"),
+        ((MORE, claims.Test("other", "first", "points")), (), outcome(1, 3), "incomplete", "first"),
     ],
 )
 def test_a_verdict_follows_from_the_outcome(tests, needs, stored, verdict, reason):
@@ -133,6 +133,6 @@ def test_outcomes_belong_to_a_claim_and_say_how_they_were_made():
 
 
 def test_what_has_a_verdict_states_what_could_be_seen_before_the_run():
-    judged = [claim for claim in ROWS if claims.judge(claim, claims.outcomes()).verdict != "not run"]
+    judged = [claim for claim in ROWS if claims.judge(claim, claims.outcomes()).verdict != "incomplete"]
     assert {claim.key for claim in judged if any(test.planned is None for test in claim.tests)} == set()
     assert {claim.key for claim in ROWS for test in claim.tests if test.says != "more" and test.bound is None} == set()

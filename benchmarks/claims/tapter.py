@@ -72,7 +72,9 @@ def main() -> None:
 
     falls = [(fell(run, "embedding"), fell(run, "mlm")) for run in runs[TAPTER]]
     over = f"{len(falls)} adaptations"
-    figures["relative fall of the second term minus that of the first"] = of_values([a - b for a, b in falls], over)
+    figures["relative fall of the word-vector term minus that of the language modelling term"] = of_values(
+        [a - b for a, b in falls], over
+    )
     facts["relative fall of the second term and of the first"] = falls
     facts["the same of permuted vectors"] = [
         (fell(run, "embedding"), fell(run, "mlm")) for run in runs.get(PERMUTED, [])

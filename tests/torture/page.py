@@ -21,14 +21,14 @@ HEAD = """# Reliability
 
 What happens to your work when something breaks. `make torture` tries every row below on small inputs, with random moments and files,
 and prints its seed; a run with the same seed (`--seed`) tries the same. `make torture ARGS="--part power"` runs one row, `--tenth` a
-tenth of the tries, `--state FILE` goes on where a run was stopped. With the other tests, and so in CI, 1% of the tries run with a
-fixed seed (`tests/test_torture.py`): of all parts but `kill-*` and `looked-at`, with the commands that take a second. What a kill leaves
-`crash` and `power` have as well; for the rest the last table names the tests.
+tenth of the tries, `--state FILE` continues a stopped run. The other tests, and so CI, make 1% of the tries with a fixed seed
+(`tests/test_torture.py`). They use commands that take a second and omit the parts `kill-*` and `looked-at`; the parts `crash` and `power`
+leave the same states as a kill. The last table names the tests of races, workers, ranks and clusters.
 
-"The same bytes" are those of a run that was left alone: weights, results, predictions, corpora and outcomes. Files that hold seconds
-(clocks, logs of time, pages) are left out of the comparison. A try that ends otherwise than promised counts as failed.
+"The same bytes" are those of an undisturbed run: weights, results, predictions, corpora and outcomes. Files that contain times (clocks,
+logs, pages) are not compared. A try that does not end as promised counts as failed.
 
-Tried is what was tried in the run that is recorded here, not what a whole run would try; `python -m torture` of a later version may differ.
+The columns *tried* and *failed* count the tries of the recorded run. A later version of `python -m torture` may try more or fewer.
 
 """
 

@@ -91,7 +91,12 @@ OutOption = Annotated[
     Path, typer.Option("--out", help="Directory of the run. Repeat the command to continue there.", rich_help_panel=RUN)
 ]
 DryRunOption = Annotated[
-    bool, typer.Option("--dry-run", help="Print the plan and its cost without starting it.", rich_help_panel=RUN)
+    bool,
+    typer.Option(
+        "--dry-run",
+        help="Print the plan and its cost, measured by two trial steps, without starting it.",
+        rich_help_panel=RUN,
+    ),
 ]
 JsonOption = Annotated[
     bool,

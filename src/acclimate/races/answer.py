@@ -94,9 +94,7 @@ def answer_in_words(outcome: Outcome) -> RaceAnswer:
 
 def _headline(outcome: Outcome, answer: Answer) -> str:
     name, several = answer.contestant, len(answer.gains) > 1
-    scores = _result_of(outcome, name).scores
-    adapted = any(score.adaptation is not None or score.adapting.flops for score in scores)
-    subject = "Adapting" if adapted else "Another checkpoint"
+    subject = "Adapting" if _is_adapted(outcome, name) else "Another checkpoint"
     if answer.kind == "helped":
         return f"{subject} helped: {name} is better than the untouched model."
     if answer.kind == "harmful":
@@ -120,8 +118,10 @@ def _difference(outcome: Outcome, answer: Answer) -> str:
     assert contrast is not None
     metric = metric_text(result.task.metric)
     number, evaluations = max(len(answer.gains), outcome.race.rivals), evaluations_of(outcome)
-    counts = [amount(number, "comparison")] * (number > 1) + [amount(evaluations, "evaluation")] * (evaluations > 1)
-    several = f" over all {' and '.join(counts)}" if counts else ""
+    models = "adapted models" if all(_is_adapted(outcome, gain.contestant) for gain in answer.gains) else "models"
+    counts = [f"both {models}" if number == 2 else f"all {number:,} {models}"] * (number > 1)
+    counts += [amount(evaluations, "evaluation")] * (evaluations > 1)
+    several = f", corrected for {' and '.join(counts)}" if counts else ""
     figures = [f"95% interval {_interval(answer.interval)}{several}", f"p {_p(answer.p)}"]
     alone = f"; alone {_interval(answer.single)}" if answer.kind == "probably" else ""
     cautions = [contrast.comparison.one_adaptation]
@@ -129,6 +129,12 @@ def _difference(outcome: Outcome, answer: Answer) -> str:
     caution = "".join(f"; {text}" for text in cautions if text)
     gain = f"{points(answer.difference, sign='+')} points of {metric}"
     return f"{answer.contestant}: {gain} ({', '.join(figures)}{alone}{caution})."
+
+
+def _is_adapted(outcome: Outcome, contestant: str) -> bool:
+    """Return False for a checkpoint of the user, which the race does not adapt."""
+    scores = _result_of(outcome, contestant).scores
+    return any(score.adaptation is not None or score.adapting.flops for score in scores)
 
 
 def _result_of(outcome: Outcome, contestant: str) -> CellResult:
@@ -345,12 +351,8 @@ def _limits(outcome: Outcome, answer: Answer) -> str:
     assert remedy is not None
     name = names[remedy.source]
     if answer.settled:
-        repeat = {
-            "test rows": f"Other {name}",
-            "seeds": "Repeating the fine-tuning with another seed",
-            "adaptations": "Repeating the adaptation with another seed",
-        }[remedy.source]
-        return f"{repeat} would change the difference most ({percent(remedy.share)} of its variance)."
+        source = {"seeds": "seed of fine-tuning", "adaptations": "seed of adapting"}.get(remedy.source, name)
+        return f"Largest source of uncertainty: the {source} ({percent(remedy.share)} of the variance)."
     sentence = f"What limits the answer: too few {name} ({percent(remedy.share)} of the variance)."
     number, effect = remedy.to_settle, "would probably settle it"
     if number is None:
