@@ -370,5 +370,6 @@ def sort_pairs(pair_begins: Any, pair_words: Any, pair_counts: Any, sizes: Any, 
 @part
 def longer(array: Any, size: int) -> Any:
     grown = np.zeros(size, array.dtype)
-    grown[: len(array)] = array
+    for place in range(len(array)):  # a slice takes numba half a second to compile
+        grown[place] = array[place]
     return grown
