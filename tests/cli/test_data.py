@@ -67,7 +67,7 @@ def test_the_embedded_dataset_is_prepared(run):
     assert status == 2, "a folder of this name is the user's"
 
 
-def test_a_task_in_place_of_a_file_is_told_what_it_is_made_of(run):
+def test_a_task_in_place_of_a_file_and_a_file_in_place_of_a_task_are_told(run):
     assert run("data", "prepare", *FILES, "--out", "got")[0] == 0
     for given in ("got", "got/data", "got/data/train.jsonl"):
         status, said = run("evaluate", "somewhere", given)
@@ -76,9 +76,6 @@ def test_a_task_in_place_of_a_file_is_told_what_it_is_made_of(run):
     status, said = run("adapt", "finetune", "model=somewhere", "task=got")
     assert status == 2
     assert "Give its task instead: got/data" in " ".join(said.split())
-
-
-def test_a_file_in_place_of_a_task_is_told_how_to_make_one(run):
     status, said = run("adapt", "finetune", "model=somewhere", "task=train.jsonl")
     assert status == 2
     assert "acclimate data prepare train.jsonl --out runs/task" in " ".join(said.split())

@@ -247,7 +247,7 @@ def test_doctor_and_race_take_the_same_number_of_seeds_by_default():
     assert defaults == {of_verb} == {RaceRecipe().seeds} == {SEEDS}
 
 
-def test_a_test_set_that_can_show_next_to_nothing_is_a_warning():
+def test_a_test_set_that_can_show_next_to_nothing_is_a_warning_where_something_is_compared():
     small = examine(labelled(examples("train", 60), examples("dev", 20), examples("test", 12)))
     assert any("With 12 test texts and" in what and "are detectable." in what for what in whats(small, "warning"))
     large = examine(labelled(examples("train", 100), examples("dev", 20), examples("test", 900)))
@@ -257,9 +257,6 @@ def test_a_test_set_that_can_show_next_to_nothing_is_a_warning():
     assert any("2 seeds are too few" in what for what in whats(pair, "warning"))
     single = examine(labelled(examples("train", 100), examples("dev", 20), examples("test", 900)), seeds=1)
     assert (single.detectable, "two test texts and two seeds" in single.reach) == (None, True)
-
-
-def test_where_nothing_is_compared_there_is_no_difference_to_detect():
     alone = examine(labelled(examples("train", 60), examples("dev", 20), examples("test", 12)), seeds=2, comparisons=0)
     assert (alone.detectable, alone.reach) == (None, "No comparison is made on the test set.")
     assert not any("detectable" in what or "too few" in what for what in whats(alone, "warning"))
@@ -355,13 +352,10 @@ def test_classes_that_dev_hardly_has_are_named():
     assert doctor.scarce_on_dev({**counts, "dev": {}}) == []
 
 
-def test_one_class_with_nearly_all_test_texts_is_a_warning():
+def test_one_class_with_nearly_all_test_texts_and_labels_spread_differently_are_told():
     [finding] = said("a" * 90 + "b" * 10, "a" * 90 + "b" * 10)
     assert (finding.level, "90.0% of the test texts have 'a'" in finding.what) == ("warning", True)
     assert "macro_f1" in finding.way_out
-
-
-def test_labels_spread_differently_in_train_and_test_are_told_unless_chance_does_it():
     [finding] = said("a" * 150 + "b" * 50, "a" * 50 + "b" * 150)
     assert finding.level == "warning"
     assert "by 50% of the rows: 'a' is 75.0% of train and 25.0% of test" in finding.what

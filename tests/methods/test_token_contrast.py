@@ -112,12 +112,9 @@ def test_positives_are_other_tokens_of_the_row_less_than_the_window_away():
     assert not np.array_equal(same[0], same[2])
 
 
-def test_a_row_of_one_token_is_its_own_neighbour():
+def test_a_row_of_one_token_is_its_own_neighbour_and_contrasts_are_computed_in_float32():
     batch = Batch(np.array([7, 8, 9]), np.array([0, 1, 3]))
     assert with_anchors(batch, anchors=4, window=5, seed=0).rows[PAIRS][0].tolist() == [[0] * 4, [0] * 4]
-
-
-def test_under_bfloat16_the_contrasts_are_computed_in_float32():
     batch = with_anchors(masked_rows(4), anchors=3, window=4, seed=1)
     aware = TokenAwareContrast(FAMILIES["bert"](), another("bert"), temperature=0.1).eval()
     alignment = TokenAlignment(FAMILIES["bert"]()).eval()

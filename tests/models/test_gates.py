@@ -179,7 +179,7 @@ def test_weights_of_parts_are_those_of_the_table():
     }
 
 
-def test_fused_maps_are_held_in_each_of_their_blocks():
+def test_fused_maps_are_held_in_each_of_their_blocks_and_debertas_positions_by_heads_too():
     model = FAMILIES["modernbert"]()
     kept = torch.ones(gate_shape(model, "heads"))
     kept[0, 1] = 0
@@ -187,9 +187,6 @@ def test_fused_maps_are_held_in_each_of_their_blocks():
     assert fused[0].shape == (96, 32)
     head = torch.arange(16, 32)
     assert (fused[1].flatten() == 0).nonzero().flatten().tolist() == [*head, *(head + 32), *(head + 64)]
-
-
-def test_relative_positions_of_deberta_are_projected_by_heads_too():
     config = FAMILIES["deberta-v2"]().config
     config.share_att_key = False
     model = type(FAMILIES["deberta-v2"]())(config)
@@ -224,7 +221,7 @@ def test_gradients_are_scaled_through_a_head_and_values_are_not(name):
     assert not torch.allclose(*below, rtol=1e-3)
 
 
-def test_another_shape_and_an_unknown_family_are_refused():
+def test_another_shape_and_an_unknown_family_are_refused_and_hooks_are_gone_after_an_error():
     model = FAMILIES["bert"]()
     refused = pytest.raises(ValueError, match=r"heads: \(2, 3\) gates, but this model needs \(2, 2\)")
     with refused, gated(model, {"heads": torch.ones(2, 3)}):
@@ -233,10 +230,6 @@ def test_another_shape_and_an_unknown_family_are_refused():
         masked_weights(model, "heads", torch.ones(8, 2, 2))
     with pytest.raises(ValueError, match="'deberta': acclimate does not know where the heads of this family are"):
         gate_shape(FAMILIES["deberta"](), "heads")
-
-
-def test_hooks_are_gone_after_an_error():
-    model = FAMILIES["bert"]()
     with pytest.raises(RuntimeError, match="stop"), gated(model, {"heads": torch.ones(2, 2)}):
         raise RuntimeError("stop")
     assert not any(module._forward_pre_hooks for module in model.modules() if isinstance(module, nn.Linear))

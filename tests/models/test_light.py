@@ -177,12 +177,9 @@ def test_prompt_is_new_pieces_that_no_head_predicts(name, tokenizer):
     assert float(torch.log_softmax(said, -1)[..., ids].max()) < -1e3
 
 
-def test_head_that_takes_no_new_pieces_is_an_error(tokenizer):
+def test_prompt_fills_free_rows_before_there_are_more_if_the_head_takes_new_pieces(tokenizer):
     with pytest.raises(ValueError, match="cannot add entries to the head of this 'deberta-v2'"):
         add_prompt(FAMILIES["deberta-v2 not legacy"](), tokenizer, 3, seed=0)
-
-
-def test_prompt_fills_free_rows_before_there_are_more(tokenizer):
     model = FAMILIES["bert"]()
     model.resize_token_embeddings(VOCABULARY + 8)
     prompted = add_prompt(model, tokenizer, 3, seed=0)

@@ -303,15 +303,12 @@ def test_the_probability_of_improvement_stands_behind_the_comparisons(lean, text
         assert f'data-value="{row.comparison.improvement}">{percent(row.comparison.improvement or 0)}' in text
 
 
-def test_confusions_have_the_number_in_each_cell_and_its_share_as_shade(lean):
+def test_confusions_have_numbers_and_shares_as_shade_and_a_task_of_numbers_a_plot_of_them(lean):
     table = Confusion("DAPT", ("a", "b"), 0, ((3.0, 1.0), (0.0, 2.5)))
     text = render(studies.altered(lean, confusions=[table]))
     cells = re.findall(r'<td class="number ?([^"]*)" data-value="[^"]*" style="--share: ([\d.]+)">([\d.]+)</td>', text)
     assert cells[:2] == [("right", "0.750", "3"), ("", "0.250", "1")]
     assert cells[3:5] == [("zero", "0.000", "0"), ("right", "1.000", "2.5")]
-
-
-def test_a_task_of_numbers_has_a_plot_of_them_and_no_labels():
     text = render(studies.report_of_numbers())
     assert "points of Pearson&#39;s r" in text
     assert text.count("Gold against predicted, ") >= 2

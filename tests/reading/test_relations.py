@@ -50,21 +50,15 @@ def test_every_pair_within_a_sentence_has_one_label():
     ]
 
 
-def test_dummies_replace_the_pair_and_leave_other_mentions():
+def test_dummies_replace_a_pair_markers_stand_around_it_and_the_original_tells_it_by_spans():
     first, second = examples(DOCUMENT)
     assert first.text == "@CHEMICAL$ blocks @GENE$ and COX-1."
     assert second.text == "@CHEMICAL$ blocks COX-2 and @GENE$."
     assert covered(second) == ["@CHEMICAL$", "@GENE$"]
-
-
-def test_markers_stand_around_the_pair_and_spans_within():
     first, _ = examples(DOCUMENT, encoding="markers")
     assert first.text == "[E1] Aspirin [/E1] blocks [E2] COX-2 [/E2] and COX-1."
     assert covered(first) == ["Aspirin", "COX-2"]
     assert [first.text[place:][:4] for place in openings(first)] == ["[E1]", "[E2]"]
-
-
-def test_the_original_text_tells_its_pair_by_spans_alone():
     first, second = examples(DOCUMENT, encoding="original")
     assert first.text == second.text == "Aspirin blocks COX-2 and COX-1."
     assert (covered(first), covered(second)) == (["Aspirin", "COX-2"], ["Aspirin", "COX-1"])

@@ -85,15 +85,12 @@ def test_a_page_is_written_with_its_sheets_beside_it(tmp_path):
     assert written[1].read_text("utf-8") == "method,test\n"
 
 
-def test_rows_beyond_the_most_are_left_out_and_the_page_says_so():
+def test_rows_beyond_the_most_are_left_out_and_the_first_sentence_of_the_verdict_is_the_heading():
     section = Section("Labels", ("label",), tuple((f"label {number}",) for number in range(9)), most=5)
     for shown in (page("", [section]), Page("", "", [section]).as_html()):
         assert "The first 5 of 9." in shown
         assert "label 4" in shown
         assert "label 5" not in shown
-
-
-def test_the_first_sentence_of_the_verdict_is_the_heading_and_the_others_follow():
     text = Page("A race", "TAPT has 42.4 points. It is better. So is TF-IDF.", MADE.sections).as_html()
     assert (
         '<h1 dir="auto">TAPT has 42.4 points.</h1>\n<p class="verdict" dir="auto">It is better. So is TF-IDF.</p>'

@@ -26,7 +26,7 @@ def test_a_study_fine_tunes_as_papers_do(study):
     assert {value for key, value in stated.items() if key.endswith("preset")} == {"papers"}
 
 
-def test_dgas_fine_tuning_is_the_papers():
+def test_dgas_fine_tuning_is_the_papers_and_tapt_is_clipped_where_tapter_is():
     row = settings.from_toml(finetune.FinetuneRecipe, RECIPES / "finetune" / "dga.toml")
     clipped = replace(row.plan, clip=1.0)  # the released code does not clip; finetune.plan.clip=0 does as it does
     assert DgaStudyRecipe().finetune == replace(row, model="", looks=1, plan=clipped)
@@ -34,9 +34,6 @@ def test_dgas_fine_tuning_is_the_papers():
     assert settings.override(DgaStudyRecipe(), ["ablations=true"]).names == (*TABLE_2, *TABLE_3)
     assert {*TABLE_2, *TABLE_3} == {*ADAPTED, ENSEMBLE} - {"DGA (update)", "DGA (w/o mask)"}, "which the paper has not"
     assert {method for method, _ in ADAPTED.values()} <= {*METHODS}
-
-
-def test_tapt_is_clipped_where_tapter_is():
     stated = TapterStudyRecipe()
     assert stated.tapt.plan == stated.tapter.plan
     tapt = settings.from_toml(mlm.MlmRecipe, RECIPES / "mlm" / "tapt-tapter.toml")

@@ -48,14 +48,11 @@ def test_sentences_end_where_a_reader_would_end_them(parts):
     assert cut(" ".join(sentences)) == sentences
 
 
-def test_a_full_stop_that_lacks_its_space_ends_a_sentence():
+def test_a_full_stop_without_its_space_and_a_line_end_before_a_capital_end_a_sentence():
     assert cut("It was seen in patients.The dose was low.") == ["It was seen in patients.", "The dose was low."]
     assert cut("See Bio.Rad and www.Example for Na.Cl and e.g.This") == [
         "See Bio.Rad and www.Example for Na.Cl and e.g.This"
     ]
-
-
-def test_line_ends_end_sentences_unless_the_text_goes_on_in_lower_case():
     assert cut("Aspirin in stroke\nWe studied it.") == ["Aspirin in stroke", "We studied it."]
     assert cut("A title\tAn abstract") == ["A title", "An abstract"]
     assert cut("Aspirin was\ngiven to rats,\nWistar ones, in Fig.\n3 of ours.") == [

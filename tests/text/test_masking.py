@@ -78,7 +78,7 @@ def test_budget_words_and_special_tokens_are_respected(rate, whole_words):
             assert taken == min(budget, ordinary.sum())
 
 
-def test_a_word_longer_than_the_budget_is_masked_piece_by_piece():
+def test_a_word_longer_than_the_budget_is_masked_piece_by_piece_and_special_tokens_never():
     ids, offsets = np.array([2, *[9] * 40, 3, 2, *[9] * 20, 3]), np.array([0, 42, 64])
     starts = np.zeros(len(ids), bool)
     starts[[0, 1, 41, 42, 43, 45, 48, 63]] = True  # one word of 40 tokens; words of 2, 3 and 15
@@ -87,9 +87,6 @@ def test_a_word_longer_than_the_budget_is_masked_piece_by_piece():
     assert predicted[:42].sum() == 6
     assert 2 <= predicted[42:].sum() <= 3
     assert not predicted[[0, 41, 42, 63]].any()
-
-
-def test_rows_of_special_tokens_stay_as_they_are():
     ids = np.array([2, 1, 3])
     masked, labels = masks(ids, np.array([0, 3, 3]), np.ones(3, bool), 0.5)
     assert masked.tolist() == [2, 1, 3]

@@ -103,16 +103,13 @@ def test_whole_words_are_masked_together(tokens):
         assert (single != NOT_PREDICTED).sum() == 3
 
 
-def test_rate_may_follow_the_step(tokens):
+def test_rate_may_follow_the_step_and_shares_of_the_replacement_are_settings(tokens):
     stream = masked_stream(
         tokens, batch=30, longest=LONGEST, seed=0, rate=lambda step: 0.1 + 0.4 * step, whole_words=False
     )
     shares = [(stream(step).tokens["labels"] != NOT_PREDICTED).mean() for step in range(3)]
     assert shares[0] < 0.12
     assert shares[2] > 0.7
-
-
-def test_shares_of_the_replacement_are_settings(tokens):
     batch = masked_stream(tokens, batch=30, longest=LONGEST, seed=0, masked=0, random=0)(0)
     predicted = batch.tokens["labels"] != NOT_PREDICTED
     assert predicted.any()

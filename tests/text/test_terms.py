@@ -47,7 +47,7 @@ def test_words_begin_with_a_letter_and_are_no_function_words(tmp_path):
     assert count_words(corpus) == {"p53": 1, "gene": 1, "genes": 1, "Gene": 1, "HT2A": 1}
 
 
-def test_a_list_of_terms_keeps_its_order_and_counts_what_can_be_counted():
+def test_a_list_of_terms_keeps_its_order_and_counts_what_can_be_counted_if_there_is_one():
     lines = ["dna\tgene", "", "  myocardial  infarction ", "dna", "naloxone"]
     assert given_terms(lines, MAIN, GENERAL) == [
         Term("dna", 12, 0),
@@ -55,9 +55,6 @@ def test_a_list_of_terms_keeps_its_order_and_counts_what_can_be_counted():
         Term("naloxone", 40, 0),
     ]
     assert given_terms(["naloxone"], MAIN, None) == [Term("naloxone", 40)]
-
-
-def test_nothing_to_look_up_is_refused():
     with pytest.raises(ValueError, match="the general text contains no word"):
         characteristic(MAIN, {}, most=3)
     with pytest.raises(ValueError, match="the list of terms is empty"):
