@@ -112,7 +112,7 @@ class DenoisingLoss(Objective):
         decoder = training_flops(self.model, batch.lengths, predicted=self.counts(batch)["denoising"])
         config = self.model.config
         crossed = 2 * config.num_hidden_layers * config.hidden_size**2  # W_q and W_o; W_k and W_v meet a vector a row
-        return encoder + decoder + 6.0 * crossed * len(batch.ids)
+        return float(encoder + decoder + 6.0 * crossed * len(batch.ids))
 
 
 def tied_decoder(model: PreTrainedModel, *, seed: int) -> PreTrainedModel:

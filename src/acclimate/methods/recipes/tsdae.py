@@ -57,7 +57,7 @@ def passes(recipe: TsdaeRecipe) -> float:
 def check(recipe: TsdaeRecipe, config: PreTrainedConfig, group: str) -> None:
     """Raises ValueError for a model of which transformers cannot make a decoder."""
     check_dropout(recipe, config, group)
-    if config.model_type not in DECODERS or getattr(config, BOTTLENECK, 0):
+    if config.model_type not in DECODERS or int(getattr(config, BOTTLENECK, 0)):
         adapters = " with adapters" if config.model_type in DECODERS else ""
         raise ValueError(
             f"TSDAE needs a decoder like the encoder, which a '{config.model_type}'{adapters} does not have. Use a "
