@@ -28,44 +28,46 @@ REPORTED = ("ndcg_at_10", "mrr_at_10", "recall_at_100")
 
 def main() -> None:
     options = arguments()
-    parts = []
-    adapted = ["SimCSE"] if options.steps else []
+    parts, adds_embedded = [], options.model != "embedded"
+    adapted = ["SimCSE", "TSDAE"] if options.steps else []
+    parts_of_report = [("Without training queries", [*adapted, "TF-IDF"], ("dev", "test"))]
+    if options.train:
+        parts_of_report.append(("With training queries", ["TF-IDF"], ("train", "dev", "test")))
     with tempfile.TemporaryDirectory() as place:
-        for name, contestants, splits in (
-            ("Without training queries", [*adapted, "TF-IDF"], ("dev", "test")),
-            ("With training queries", ["TF-IDF"], ("train", "dev", "test")),
-        ):
+        for name, contestants, splits in parts_of_report:
             folder = Path(place) / name.replace(" ", "-").lower()
             documents = write_folder(folder, options, splits)
             raw = folder / "raw.txt"
             raw.write_text("".join(text + "\n" for text in snippets(options)[: options.raw]))
             tell(f"{name}: {documents:,} documents")
-            plan = {"steps": options.steps, "batch": 16}
+            plan = {"steps": options.steps, "batch": 16, "rate": options.rate}
             adapting = {"max_tokens": options.max_tokens, "epochs": 0.0, "plan": plan}
             adapts = "SimCSE" in contestants
             study = acclimate.race(
                 folder,
                 corpus=raw if adapts else None,
                 model=options.model,
-                checkpoints={"embedded": "embedded"} if "train" not in splits else None,
+                checkpoints={"embedded": "embedded"} if adds_embedded and "train" not in splits else None,
                 contestants=contestants,
                 seeds=options.seeds,
                 max_tokens=options.max_tokens,
                 budget="none",
                 out=Path(place) / f"{folder.name}-run",
-                **({"sequence_contrast": adapting} if adapts else {}),
+                **({"sequence_contrast": adapting, "tsdae": adapting} if adapts else {}),
                 finetune={"epochs": options.epochs, "plan": {"batch": 16}},
             )
             parts.append(part(name, study, documents))
-    adapting = f"SimCSE adapts on {options.raw:,} snippets of the four files, {options.steps} steps of 16 texts."
+    adapting = f"""SimCSE and TSDAE adapt on {options.raw:,} snippets of the four files, {options.steps} steps of 16
+texts at rate {options.rate:g}."""
+    models = "The untouched model was trained as a sentence encoder on a billion pairs; the embedded encoder was not."
+    tuning = f"Fine-tuning on pairs has {options.epochs:g} epochs of the training queries, in batches of 16."
+    about = f"{models if adds_embedded else ''} {tuning if options.train else ''}".strip()
     text = f"""The queries are questions of BioASQ's golden files {FILES["test"]}B (test), {FILES["dev"]}B (dev) and
 {FILES["train"]}B (training). The documents are the snippets that experts marked for these questions, so each query has
 relevant documents, and the collection is far easier than all of PubMed. A snippet that answers a question but was
 marked for another one counts as not relevant. {adapting if adapted else ""}
 
-The untouched model was trained as a sentence encoder on a billion pairs; the embedded encoder was not. Fine-tuning on
-pairs has {options.epochs:g} epochs of the training queries, in batches of 16. Sets and trainings are small: this shows
-that the comparison works, and is no advice on a method.
+{about} Sets and trainings are small: this shows that the comparison works, and is no advice on a method.
 
 Intervals are over queries and seeds, and differences are paired by query.
 """
@@ -130,8 +132,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--max-tokens", type=int, default=48)
     parser.add_argument("--test", type=int, default=150, help="test questions")
     parser.add_argument("--dev", type=int, default=50, help="dev questions")
-    parser.add_argument("--train", type=int, default=150, help="training questions")
+    parser.add_argument("--train", type=int, default=150, help="training questions; 0: without that part")
     parser.add_argument("--steps", type=int, default=60, help="steps of adapting; 0: nothing is adapted")
+    parser.add_argument("--rate", type=float, default=1e-4, help="of adapting")
     parser.add_argument("--epochs", type=float, default=3.0, help="of fine-tuning on pairs")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--out", type=Path, required=True)

@@ -23,17 +23,20 @@ from transformers import (
 
 from acclimate.core.types import MENTIONS, NOT_PREDICTED, TAGS, Batch, Stream
 from acclimate.methods.adversarial import AdversarialLoss
+from acclimate.methods.contrast.sequence_contrast import CONTRASTS
+from acclimate.methods.contrast.token_contrast import TokenAlignment, TokenAwareContrast, with_anchors
 from acclimate.methods.dga import DgaLoss
 from acclimate.methods.distil import DistillationToken, DistilledText, KnowledgeDistillation, with_distillation_token
 from acclimate.methods.domain import appended
 from acclimate.methods.light import LightLoss
+from acclimate.methods.probe import ReadOut
 from acclimate.methods.ranking.search import PairContrast
+from acclimate.methods.recipes.tsdae import DECODERS
 from acclimate.methods.scratch import NextSentenceLoss, new_head
-from acclimate.methods.sequence_contrast import CONTRASTS
 from acclimate.methods.tapter import Ids, Per, TapterLoss, with_regularised
 from acclimate.methods.task_loss import TaskLoss
 from acclimate.methods.tlm import JointLoss
-from acclimate.methods.token_contrast import TokenAlignment, TokenAwareContrast, with_anchors
+from acclimate.methods.tsdae import DenoisingLoss, with_deletions
 from acclimate.models.classifier import PROBLEM_TYPES
 from acclimate.models.encoder import encoder_of
 from acclimate.models.formats import OutputLayer, Pooling, SequenceLayer
@@ -303,6 +306,16 @@ def _tokens_contrasted(name: str, contrast: str) -> Case:
     )
 
 
+def _denoised(name: str, read_out: ReadOut) -> Case:
+    pad_id = pad_of(name)
+
+    def stream(step: int) -> Batch:
+        generator = np.random.default_rng([12, step])
+        return with_deletions(toy_rows(pad_id, step), 0.6, prefix=1, suffix=1, generator=generator)
+
+    return Case(lambda dropout: DenoisingLoss(FAMILIES[name](dropout=dropout), read_out, seed=3), stream)
+
+
 def _adversarial(name: str, **settings: Any) -> Case:
     plain = _masked(name)
     return Case(lambda dropout: AdversarialLoss(FAMILIES[name](dropout=dropout), **settings), plain.stream)
@@ -362,6 +375,8 @@ OBJECTIVES: dict[str, Callable[[], Case]] = {
     "contrast of tokens, taco": lambda: _tokens_contrasted("bert", "taco"),
     "contrast of tokens, taco, modernbert": lambda: _tokens_contrasted("modernbert", "taco"),
     "contrast of tokens, taco, mpnet": lambda: _tokens_contrasted("mpnet", "taco"),
+    **{f"TSDAE, {name}": (lambda name=name: _denoised(name, "first")) for name in DECODERS if name != "bert"},
+    "TSDAE": lambda: _denoised("bert", "mean"),
     "adversarial": lambda: _adversarial("bert"),
     "adversarial, released, roberta": lambda: _adversarial("roberta", reading="released"),
 }

@@ -277,6 +277,7 @@ CONTRADICTING = {
     "ExtendRecipe": "adapt extend start=pieces vectors=vectors.vec",
     "DgaRecipe": "adapt dga contrast=0.0 temperature=0.1",
     "TokenContrastRecipe": "adapt token_contrast contrast=taco plan.batch=1",
+    "TsdaeRecipe": "adapt tsdae plan.shard=true",
     "ScratchRecipe": "adapt scratch next_sentence=true adversarial=1.0",
     "TlmRecipe": "adapt tlm external_only=true stage_2=false",
     "FinetuneRecipe": "adapt finetune averaged=2 choose=last",

@@ -38,7 +38,7 @@ SETTINGS = (
     *(f"dapt.{setting}" for setting in ("max_tokens=32", "plan.steps=30", "plan.batch=16", "plan.rate=2e-3")),
     *(
         f"{method}.{setting}"
-        for method in ("dga", "light", "distil", "sequence_contrast", "token_contrast")
+        for method in ("dga", "light", "distil", "sequence_contrast", "token_contrast", "tsdae")
         for setting in ("max_tokens=32", "plan.steps=6", "plan.batch=8", "plan.rate=2e-3")
     ),
     *("dga.subset=16", "light.prompt_tokens=4", "light.bottleneck=8"),

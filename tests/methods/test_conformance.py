@@ -21,7 +21,7 @@ from acclimate.models.loading import load_tokenizer
 from acclimate.races.contestants import enter
 from acclimate.races.planning.forecast import costs_of
 from acclimate.races.recipe import RaceRecipe, contestants_of
-from acclimate.training.checkpoint import spent
+from acclimate.training.checkpoint import read_log, spent
 
 CONTESTANTS = contestants_of(METHODS)
 # Contestants of a method differ in their losses, which tests/test_conformance.py has: the first of each is tried here.
@@ -89,7 +89,9 @@ def test_it_adapts_goes_on_where_it_was_stopped_and_costs_what_is_foreseen(name,
 
 @pytest.fixture(scope="module")
 def per_step(toy_race: Any, materials: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], float]:
-    """Return the multiplications of a contestant's step, forwards and backwards, as torch counts them."""
+    """Return the multiplications of a contestant's step, forwards and backwards, as torch counts them, without the
+    share of padding.
+    """
 
     @cache
     def per_step(contestant: str) -> float:
@@ -103,7 +105,9 @@ def per_step(toy_race: Any, materials: Any, tmp_path_factory: pytest.TempPathFac
             # attention between the tokens of a toy's lines would outweigh its layers of width 32
             with FlopCounterMode(display=False, custom_mapping={torch.ops.aten.bmm: lambda *_, **__: 0}) as counter:
                 done(job, run)
-            counted.append(counter.get_total_flops())
+            log = read_log(job.directory(run))
+            read = sum(line["tokens"] for line in log)
+            counted.append(counter.get_total_flops() * read / (read + sum(line["padding"] for line in log)))
         return (counted[1] - counted[0]) / 2
 
     return per_step

@@ -27,6 +27,7 @@ UNCHANGED: dict[str, dict[str, Any]] = {
     "distil": WITH_DROPOUT,
     "sequence_contrast": WITH_DROPOUT,
     "token_contrast": WITH_DROPOUT,
+    "tsdae": MASKED,
     "adversarial": MASKED,
     "scratch": MASKED,
 }

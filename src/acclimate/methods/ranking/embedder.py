@@ -25,7 +25,7 @@ from acclimate.models.classifier import head_in, load_finetuned
 from acclimate.models.configuration import longest_of_config
 from acclimate.models.encoder import encoder_of
 from acclimate.models.formats import OWN_WEIGHTS, WEIGHTS
-from acclimate.models.loading import configuration, load_tokenizer
+from acclimate.models.loading import EMBEDDED, configuration, load_tokenizer
 from acclimate.models.sentence_modules import LENGTHS, MODULES, SETTINGS, read_modules, sentence_modules
 from acclimate.tasks.rows import encode_rows
 from acclimate.training.plan import move_to_device
@@ -127,6 +127,16 @@ def embedder_of(source: str, *, column: str | None = None) -> Embedder:
         prompt,
         any(about.get("do_lower_case") for about in lengths),
     )
+
+
+def read_out_of(source: str) -> probe.ReadOut:
+    """Return which states of an encoder, a checkpoint or hub id, become the vector of a text: "mean" or "first".
+
+    Raises ValueError for a pooling that is not known here.
+    """
+    modules = None if source == EMBEDDED else sentence_modules(source)
+    poolings = [module for module in modules.modules if module["type"].endswith("Pooling")] if modules else []
+    return _read_out(modules.root / poolings[0]["path"], "") if modules and poolings else "mean"
 
 
 def _read_out(place: Path, prompt: str) -> probe.ReadOut:

@@ -20,6 +20,7 @@ from acclimate.methods.recipes import (
     tapter,
     tlm,
     token_contrast,
+    tsdae,
 )
 
 METHODS: dict[str, Method] = {
@@ -32,6 +33,7 @@ METHODS: dict[str, Method] = {
         distil.METHOD,
         sequence_contrast.METHOD,
         token_contrast.METHOD,
+        tsdae.METHOD,
         adversarial.METHOD,
         scratch.METHOD,
         extend.METHOD,

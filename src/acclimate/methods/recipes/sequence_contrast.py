@@ -1,4 +1,4 @@
-"""What a race is planned with of methods/sequence_contrast.py: its settings, and its value of `Method`."""
+"""What a race is planned with of methods/contrast/sequence_contrast.py: its settings, and its value of `Method`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _SMALL, _USUAL = SequenceContrastRecipe(**SMALL_NOISY), SequenceContrastRecipe(*
 METHOD = Method(
     name="sequence_contrast",
     recipe=SequenceContrastRecipe,
-    adapt=deferred("acclimate.methods.sequence_contrast", "adapt"),
+    adapt=deferred("acclimate.methods.contrast.sequence_contrast", "adapt"),
     contestants=(
         Contestant("SimCSE", "domain", {"contrast": "simcse"}, small=_SMALL, usual=_USUAL),
         Contestant("InfoWord", "domain", {"contrast": "infoword"}, small=_SMALL, usual=_USUAL),

@@ -1,4 +1,4 @@
-"""What a race is planned with of methods/token_contrast.py: its settings, and its value of `Method`."""
+"""What a race is planned with of methods/contrast/token_contrast.py: its settings, and its value of `Method`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def passes(recipe: TokenContrastRecipe) -> float:
 METHOD = Method(
     name="token_contrast",
     recipe=TokenContrastRecipe,
-    adapt=deferred("acclimate.methods.token_contrast", "adapt"),
+    adapt=deferred("acclimate.methods.contrast.token_contrast", "adapt"),
     contestants=(
         Contestant(
             "TaCL",

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from acclimate.core.types import NOT_PREDICTED, Batch
-from acclimate.methods import token_contrast
-from acclimate.methods.token_contrast import PAIRS, TokenAlignment, TokenAwareContrast, with_anchors
+from acclimate.methods.contrast import token_contrast
+from acclimate.methods.contrast.token_contrast import PAIRS, TokenAlignment, TokenAwareContrast, with_anchors
 from acclimate.models.encoder import encoder_of, training_flops
 from acclimate.training.checkpoint import read_log
 from acclimate.training.objective import VIEWS, MaskedLanguageLoss

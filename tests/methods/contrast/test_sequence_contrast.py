@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from acclimate.core.types import NOT_PREDICTED, Batch
-from acclimate.methods import sequence_contrast
-from acclimate.methods.sequence_contrast import CONTRASTS, InfoWord, SimCse
+from acclimate.methods.contrast import sequence_contrast
+from acclimate.methods.contrast.sequence_contrast import CONTRASTS, InfoWord, SimCse
 from acclimate.training.objective import measure
 from acclimate.training.pieces import pad, together
 from acclimate.training.plan import Plan
