@@ -28,52 +28,17 @@ def answer(outcome: Outcome) -> RaceAnswer:
 @pytest.mark.parametrize(
     ("rivals", "kind", "headline", "evidence"),
     [
-<<<<<<< HEAD
         ([("DAPT", 0.031, 0.002)], "helped", "DAPT is better", "DAPT: +3.1 .*interval 1.2 to 5.0, p = .002"),
         ([("TAPT", -0.024, 0.02)], "harmful", "TAPT is worse", "TAPT: -2.4 .*interval -4.3 to -0.5, p = .020"),
-        ([("TAPT", -0.024, 0.02), ("DAPT", -0.04, 0.003)], "harmful", "all 2", "TAPT: -2.4 .*over all 2 comparisons"),
-        ([("TAPT", -0.012, 0.3)], "no gain that matters", "1 point or more", "TAPT: -1.2 .* -3.1 to 0.7, p = .30"),
-        ([("DAPT", 0.02, 0.12), ("TAPT", 0.001, 0.9)], "probably", "DAPT seems", "-0.2 to 3.9 .*alone 0.1 to 3.9"),
-        ([("DAPT", 0.008, 0.34)], "not settled", "cannot tell", "DAPT: +0.8 .*interval -1.1 to 2.7, p = .34"),
-=======
-        (
-            [("DAPT", 0.031, 0.002)],
-            "helped",
-            "Adapting helped: DAPT is better than the untouched model.",
-            "DAPT: +3.1 points of macro-F1 (95% interval 1.2 to 5.0, p = .002).",
-        ),
         (
             [("TAPT", -0.024, 0.02), ("DAPT", -0.04, 0.003)],
             "harmful",
-            "Adapting was harmful: all 2 contestants are worse than the untouched model.",
-            "TAPT: -2.4 points of macro-F1 (95% interval -4.3 to -0.5, corrected for both adapted models, p = .020).",
+            "all 2",
+            "TAPT: -2.4 .*corrected for both adapted models",
         ),
-        (
-            [("TAPT", -0.024, 0.02)],
-            "harmful",
-            "Adapting was harmful: TAPT is worse than the untouched model.",
-            "TAPT: -2.4 points of macro-F1 (95% interval -4.3 to -0.5, p = .020).",
-        ),
-        (
-            [("TAPT", -0.012, 0.3)],
-            "no gain that matters",
-            "No gain that matters: no contestant is better than the untouched model by 1 point or more.",
-            "TAPT: -1.2 points of macro-F1 (95% interval -3.1 to 0.7, p = .30).",
-        ),
-        (
-            [("DAPT", 0.02, 0.12), ("TAPT", 0.001, 0.9)],
-            "probably",
-            "Adapting probably helped: DAPT seems better than the untouched model.",
-            "DAPT: +2.0 points of macro-F1 (95% interval -0.2 to 3.9, corrected for both adapted models, p = .12; "
-            "alone 0.1 to 3.9).",
-        ),
-        (
-            [("DAPT", 0.008, 0.34)],
-            "not settled",
-            "Not settled: this race cannot tell whether adapting helps.",
-            "DAPT: +0.8 points of macro-F1 (95% interval -1.1 to 2.7, p = .34).",
-        ),
->>>>>>> pages
+        ([("TAPT", -0.012, 0.3)], "no gain that matters", "1 point or more", "TAPT: -1.2 .* -3.1 to 0.7, p = .30"),
+        ([("DAPT", 0.02, 0.12), ("TAPT", 0.001, 0.9)], "probably", "DAPT seems", "-0.2 to 3.9, .*alone 0.1 to 3.9"),
+        ([("DAPT", 0.008, 0.34)], "not settled", "cannot tell", "DAPT: +0.8 .*interval -1.1 to 2.7, p = .34"),
     ],
 )
 def test_each_answer_has_its_words(rivals, kind, headline, evidence):
