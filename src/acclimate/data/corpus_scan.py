@@ -276,8 +276,8 @@ def _read_part(part: _Part, watch: Watch = unwatched) -> _Read:
             holding += not leaks
             if leaks or part.passages:
                 leaking.append(int(number) - 1)
-    found = {name: value for name, value in vars(source_leaks).items() if name != "sealed"}
-    return _Read(np.concatenate(hashes), sources, found, leaking, holding)
+    counts = {name: value for name, value in vars(source_leaks).items() if name != "sealed"}
+    return _Read(np.concatenate(hashes), sources, counts, leaking, holding)
 
 
 def _repeated(hashes: np.ndarray) -> np.ndarray:

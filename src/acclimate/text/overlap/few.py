@@ -49,7 +49,7 @@ class FewSearch:
         self.grams = grams_of(owners[:, 0], owners[:, 1], len(self._runs), len(texts))
         self._excerpts = list(self._runs)
         self._near, self._least = near, least_of(near)
-        _, bands, self._signatures = character_sketches(texts, near, few=True)
+        _, bands, self._signatures = character_sketches(texts, near)
         self._keys, self._begins, self._texts = texts_by_band(bands)
 
     def look(self, texts: Sequence[str]) -> ScanResult:
@@ -61,7 +61,7 @@ class FewSearch:
             for run in _runs_of(text)
             if run in self._runs
         ]
-        hashes, bands, signatures = character_sketches(texts, self._near, few=True)
+        hashes, bands, signatures = character_sketches(texts, self._near)
         pairs = [np.empty((0, 2), np.int64)]
         if len(self._keys):
             places = np.minimum(np.searchsorted(self._keys, bands), len(self._keys) - 1)

@@ -14,12 +14,11 @@ from functools import lru_cache
 import numpy as np
 
 from acclimate.core.machines import processors
-from acclimate.text.overlap.references import check_similarity
+from acclimate.text.overlap.references import check_similarity, sketched
 from acclimate.text.overlap.sketches import (
     BINS,
     are_few,
     bins_of_band,
-    character_sketches,
     different_shingles,
     first_of_group,
     least_of,
@@ -103,7 +102,7 @@ def _read(texts: Sequence[str], near: float, parents: np.ndarray) -> tuple[np.nd
 
     def read(first: int) -> None:
         chunk = slice(first, first + _BATCH)
-        hashes[chunk], bands_here, signatures_here = character_sketches(texts[chunk], near, few=few)
+        hashes[chunk], bands_here, signatures_here = sketched(texts[chunk], near, few=few)
         if near:
             bands[chunk], signatures[chunk] = bands_here, signatures_here
 

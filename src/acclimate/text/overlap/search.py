@@ -35,8 +35,9 @@ from acclimate.text.overlap.kernels import (
     same,
     shingle_hashes,
     sketch,
+    sketch_texts,
 )
-from acclimate.text.overlap.sketches import bins_of_band, character_sketches, least_of
+from acclimate.text.overlap.sketches import Sketches, bins_of_band, empty_sketches, least_of
 from acclimate.text.overlap.words import GRAM, SHINGLE
 from acclimate.text.scripts import IGNORED, MARKS, SIGNS, UNSPACED, plain, words_in
 
@@ -106,13 +107,21 @@ class ManySearch:
         return points.tobytes().decode("utf-32-le", "surrogatepass")
 
 
+def compiled_sketches(texts: Sequence[str], near: float) -> Sketches:
+    """Return what `sketches.character_sketches` returns, by a compiled loop."""
+    rows, arrays = empty_sketches(len(texts), near)
+    if texts:
+        sketch_texts(*pack_texts(texts), folding_table(), 0, rows, *arrays)
+    return arrays
+
+
 def build(texts: Sequence[str], near: float) -> tuple[ReferenceIndex, Grams]:
     """Return the index of texts, which must be normalised, different and not empty, and who has which run of words."""
     lengths = np.fromiter(map(len, texts), np.int64, len(texts))
     begins = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
     # a writable copy, like the arrays of a scan: numba would compile the loops again for a read-only array
     symbols = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), np.uint32).copy()
-    hashes, bands, signatures = character_sketches(texts, near, few=False)
+    hashes, bands, signatures = compiled_sketches(texts, near)
     exact = _table(len(texts))
     fill_table(*exact, hashes)
     gram_arrays, grams = _number(texts, symbols, begins)

@@ -25,6 +25,8 @@ MANY = 16 * BINS  # if so many values leave a bin empty, most of them are repeat
 TO_BIN, TO_ROUND, VALUE = np.uint64(56), np.uint64(47), np.uint64((1 << 47) - 1)
 SPACE = 32
 _READ = {"characters": 0}  # so far
+# (D,) text hashes, 0 without words; (D, bands) band hashes, 0 for short texts; (D, BINS) bytes of the bins
+Sketches = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def are_few(texts: Sequence[str]) -> bool:
@@ -35,23 +37,22 @@ def are_few(texts: Sequence[str]) -> bool:
     return few
 
 
-def character_sketches(texts: Sequence[str], near: float, *, few: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return (D,) text hashes, 0 without words; (D, bands) band hashes, 0 for short texts; (D, BINS) bytes of the bins.
+def character_sketches(texts: Sequence[str], near: float) -> Sketches:
+    """Return the sketches of a few texts."""
+    rows, arrays = empty_sketches(len(texts), near)
+    sketch_words([normalised_words(text) for text in texts], 0, rows, *arrays)
+    return arrays
 
-    With near = 0 there are no bands and no bins. few: what `are_few` returned
+
+def empty_sketches(texts: int, near: float) -> tuple[int, Sketches]:
+    """Return the number of bins in a band, and arrays for the sketches of as many texts.
+
+    With near = 0 there are no bands and no bins.
     """
-    size = len(texts) if near else 0
+    size = texts if near else 0
     rows = bins_of_band(near) if near else BINS
-    hashes = np.zeros(len(texts), np.uint64)
     bands, signatures = np.zeros((size, BINS // rows), np.uint64), np.zeros((size, BINS), np.uint8)
-    if few:
-        sketch_words([normalised_words(text) for text in texts], 0, rows, hashes, bands, signatures)
-    elif texts:
-        from acclimate.text.overlap.kernels import sketch_texts  # loads numba
-        from acclimate.text.overlap.search import folding_table, pack_texts
-
-        sketch_texts(*pack_texts(texts), folding_table(), 0, rows, hashes, bands, signatures)
-    return hashes, bands, signatures
+    return rows, (np.zeros(texts, np.uint64), bands, signatures)
 
 
 def bins_of_band(near: float) -> int:
