@@ -215,6 +215,7 @@ def full_disk(bench: Bench, tries: int) -> Iterator[Try]:
         with _mounted(bench) as place:
             if place is None:
                 return
+            victim.emptied(place)
             used = shutil.disk_usage(place).used
             subprocess.run(["mount", "-o", f"remount,size={used + room}", str(place)], check=True)
             ended = zygote.run(victim.command, place, environment=victim.environment)
