@@ -35,23 +35,24 @@ def are_few(texts: Sequence[str]) -> bool:
     return few
 
 
-def character_sketches(texts: Sequence[str], near: float, *, few: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+Sketches = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def few_sketches(texts: Sequence[str], near: float) -> Sketches:
     """Return (D,) text hashes, 0 without words; (D, bands) band hashes, 0 for short texts; (D, BINS) bytes of the bins.
 
-    With near = 0 there are no bands and no bins. few: what `are_few` returned
+    With near = 0 there are no bands and no bins.
     """
-    size = len(texts) if near else 0
-    rows = bins_of_band(near) if near else BINS
-    hashes = np.zeros(len(texts), np.uint64)
-    bands, signatures = np.zeros((size, BINS // rows), np.uint64), np.zeros((size, BINS), np.uint8)
-    if few:
-        sketch_words([normalised_words(text) for text in texts], 0, rows, hashes, bands, signatures)
-    elif texts:
-        from acclimate.text.overlap.kernels import sketch_texts  # loads numba
-        from acclimate.text.overlap.search import folding_table, pack_texts
+    rows, arrays = room_for_sketches(len(texts), near)
+    sketch_words([normalised_words(text) for text in texts], 0, rows, *arrays)
+    return arrays
 
-        sketch_texts(*pack_texts(texts), folding_table(), 0, rows, hashes, bands, signatures)
-    return hashes, bands, signatures
+
+def room_for_sketches(size: int, near: float) -> tuple[int, Sketches]:
+    """Return the bins of a band, and zeros for what `few_sketches` returns of `size` texts."""
+    rows, sketched = bins_of_band(near) if near else BINS, size if near else 0
+    bands, signatures = np.zeros((sketched, BINS // rows), np.uint64), np.zeros((sketched, BINS), np.uint8)
+    return rows, (np.zeros(size, np.uint64), bands, signatures)
 
 
 def bins_of_band(near: float) -> int:
