@@ -32,6 +32,7 @@ VERBS = {
     "race --dry-run": ("race", "rows.csv", *COLUMNS, "--dry-run"),
     "data retrieve": ("data", "retrieve", "rows.csv", *COLUMNS, *CORPUS),
 }
+NAMES = ("verb", "commit", "processor seconds", "of these compiling", "functions compiled")
 
 
 def main() -> None:
@@ -50,8 +51,7 @@ def main() -> None:
         for name, source in sources.items():
             tell(f"{verb}, {name}")
             lines.append([verb, name, *run_apart(verb, source)])
-    names = ("verb", "commit", "processor seconds", "of these compiling", "functions compiled")
-    write(options.out, [head("First use of an installation", facts=[("threads", "1")]), table(names, lines)])
+            write(options.out, [head("First use of an installation", facts=[("threads", "1")]), table(NAMES, lines)])
 
 
 def run_apart(verb: str, source: Path) -> list[str]:

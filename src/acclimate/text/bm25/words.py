@@ -370,6 +370,5 @@ def sort_pairs(pair_begins: Any, pair_words: Any, pair_counts: Any, sizes: Any, 
 @part
 def longer(array: Any, size: int) -> Any:
     grown = np.zeros(size, array.dtype)
-    for place in range(len(array)):  # a slice takes numba half a second to compile
-        grown[place] = array[place]
+    grown[: len(array)] = array
     return grown

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from acclimate.text.overlap.sketches import character_sketches, least_of
+from acclimate.text.overlap.sketches import few_sketches, least_of
 from acclimate.text.overlap.words import GRAM, normalised_words
 
 CANDIDATES = 1000  # pairs of one text, to bound the memory for short texts that resemble many others
@@ -49,7 +49,7 @@ class FewSearch:
         self.grams = grams_of(owners[:, 0], owners[:, 1], len(self._runs), len(texts))
         self._excerpts = list(self._runs)
         self._near, self._least = near, least_of(near)
-        _, bands, self._signatures = character_sketches(texts, near)
+        _, bands, self._signatures = few_sketches(texts, near)
         self._keys, self._begins, self._texts = texts_by_band(bands)
 
     def look(self, texts: Sequence[str]) -> ScanResult:
@@ -61,7 +61,7 @@ class FewSearch:
             for run in _runs_of(text)
             if run in self._runs
         ]
-        hashes, bands, signatures = character_sketches(texts, self._near)
+        hashes, bands, signatures = few_sketches(texts, self._near)
         pairs = [np.empty((0, 2), np.int64)]
         if len(self._keys):
             places = np.minimum(np.searchsorted(self._keys, bands), len(self._keys) - 1)

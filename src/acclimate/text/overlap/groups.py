@@ -14,12 +14,13 @@ from functools import lru_cache
 import numpy as np
 
 from acclimate.core.machines import processors
-from acclimate.text.overlap.references import check_similarity, sketched
+from acclimate.text.overlap.references import check_similarity
 from acclimate.text.overlap.sketches import (
     BINS,
     are_few,
     bins_of_band,
     different_shingles,
+    few_sketches,
     first_of_group,
     least_of,
 )
@@ -98,11 +99,14 @@ def _read(texts: Sequence[str], near: float, parents: np.ndarray) -> tuple[np.nd
     signatures = np.zeros((len(texts), BINS if near else 0), np.uint8)
     hashes = np.zeros(len(texts), np.uint64)
 
-    few = are_few(texts)
+    if are_few(texts):
+        sketches = few_sketches
+    else:
+        from acclimate.text.overlap.search import many_sketches as sketches  # loads numba
 
     def read(first: int) -> None:
         chunk = slice(first, first + _BATCH)
-        hashes[chunk], bands_here, signatures_here = sketched(texts[chunk], near, few=few)
+        hashes[chunk], bands_here, signatures_here = sketches(texts[chunk], near)
         if near:
             bands[chunk], signatures[chunk] = bands_here, signatures_here
 

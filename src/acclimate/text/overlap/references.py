@@ -28,7 +28,7 @@ import numpy as np
 
 from acclimate.core.machines import map_threads, processors
 from acclimate.text.overlap.few import CANDIDATES, FewSearch, Grams, ScanResult
-from acclimate.text.overlap.sketches import FEW, Sketches, are_few, character_sketches, different_shingles
+from acclimate.text.overlap.sketches import FEW, are_few, different_shingles, few_sketches
 from acclimate.text.overlap.words import normalised_words
 
 if TYPE_CHECKING:
@@ -244,16 +244,11 @@ def _look(searched: tuple[NamedTexts, FewSearch | ManySearch]) -> tuple[NamedTex
 
 def text_hashes(texts: Sequence[str]) -> np.ndarray:
     """Return (D,) uint64, equal for the same words, for other words with probability 2^-64; 0 for no words."""
-    return sketched(texts, 0.0, few=are_few(texts))[0]
+    if are_few(texts):
+        return few_sketches(texts, 0.0)[0]
+    from acclimate.text.overlap.search import many_sketches  # loads numba
 
-
-def sketched(texts: Sequence[str], near: float, *, few: bool) -> Sketches:
-    """Return the sketches of texts. few: what `are_few` returned"""
-    if few:
-        return character_sketches(texts, near)
-    from acclimate.text.overlap.search import compiled_sketches  # loads numba
-
-    return compiled_sketches(texts, near)
+    return many_sketches(texts, 0.0)[0]
 
 
 def check_similarity(near: float) -> None:

@@ -37,7 +37,7 @@ from acclimate.text.overlap.kernels import (
     sketch,
     sketch_texts,
 )
-from acclimate.text.overlap.sketches import Sketches, bins_of_band, empty_sketches, least_of
+from acclimate.text.overlap.sketches import Sketches, bins_of_band, least_of, room_for_sketches
 from acclimate.text.overlap.words import GRAM, SHINGLE
 from acclimate.text.scripts import IGNORED, MARKS, SIGNS, UNSPACED, plain, words_in
 
@@ -107,21 +107,13 @@ class ManySearch:
         return points.tobytes().decode("utf-32-le", "surrogatepass")
 
 
-def compiled_sketches(texts: Sequence[str], near: float) -> Sketches:
-    """Return what `sketches.character_sketches` returns, by a compiled loop."""
-    rows, arrays = empty_sketches(len(texts), near)
-    if texts:
-        sketch_texts(*pack_texts(texts), folding_table(), 0, rows, *arrays)
-    return arrays
-
-
 def build(texts: Sequence[str], near: float) -> tuple[ReferenceIndex, Grams]:
     """Return the index of texts, which must be normalised, different and not empty, and who has which run of words."""
     lengths = np.fromiter(map(len, texts), np.int64, len(texts))
     begins = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
     # a writable copy, like the arrays of a scan: numba would compile the loops again for a read-only array
     symbols = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), np.uint32).copy()
-    hashes, bands, signatures = compiled_sketches(texts, near)
+    hashes, bands, signatures = many_sketches(texts, near)
     exact = _table(len(texts))
     fill_table(*exact, hashes)
     gram_arrays, grams = _number(texts, symbols, begins)
@@ -307,6 +299,14 @@ def number_of_band(signature: Any, band: int, index: Any) -> Any:
     """Return the number of a sketch's band, -1 if none of the index's texts has it."""
     slot = find_slot(index.band_keys, band_key(signature, band, index.rows))
     return index.band_numbers[slot] if index.band_keys[slot] != ZERO else np.int64(-1)
+
+
+def many_sketches(texts: Sequence[str], near: float) -> Sketches:
+    """Return what `sketches.few_sketches` returns, by the compiled loop."""
+    rows, arrays = room_for_sketches(len(texts), near)
+    if texts:
+        sketch_texts(*pack_texts(texts), folding_table(), 0, rows, *arrays)
+    return arrays
 
 
 def pack_texts(texts: Sequence[str], *, lower: bool = True) -> Packed:

@@ -25,8 +25,6 @@ MANY = 16 * BINS  # if so many values leave a bin empty, most of them are repeat
 TO_BIN, TO_ROUND, VALUE = np.uint64(56), np.uint64(47), np.uint64((1 << 47) - 1)
 SPACE = 32
 _READ = {"characters": 0}  # so far
-# (D,) text hashes, 0 without words; (D, bands) band hashes, 0 for short texts; (D, BINS) bytes of the bins
-Sketches = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def are_few(texts: Sequence[str]) -> bool:
@@ -37,22 +35,24 @@ def are_few(texts: Sequence[str]) -> bool:
     return few
 
 
-def character_sketches(texts: Sequence[str], near: float) -> Sketches:
-    """Return the sketches of a few texts."""
-    rows, arrays = empty_sketches(len(texts), near)
+Sketches = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def few_sketches(texts: Sequence[str], near: float) -> Sketches:
+    """Return (D,) text hashes, 0 without words; (D, bands) band hashes, 0 for short texts; (D, BINS) bytes of the bins.
+
+    With near = 0 there are no bands and no bins.
+    """
+    rows, arrays = room_for_sketches(len(texts), near)
     sketch_words([normalised_words(text) for text in texts], 0, rows, *arrays)
     return arrays
 
 
-def empty_sketches(texts: int, near: float) -> tuple[int, Sketches]:
-    """Return the number of bins in a band, and arrays for the sketches of as many texts.
-
-    With near = 0 there are no bands and no bins.
-    """
-    size = texts if near else 0
-    rows = bins_of_band(near) if near else BINS
-    bands, signatures = np.zeros((size, BINS // rows), np.uint64), np.zeros((size, BINS), np.uint8)
-    return rows, (np.zeros(texts, np.uint64), bands, signatures)
+def room_for_sketches(size: int, near: float) -> tuple[int, Sketches]:
+    """Return the bins of a band, and zeros for what `few_sketches` returns of `size` texts."""
+    rows, sketched = bins_of_band(near) if near else BINS, size if near else 0
+    bands, signatures = np.zeros((sketched, BINS // rows), np.uint64), np.zeros((sketched, BINS), np.uint8)
+    return rows, (np.zeros(size, np.uint64), bands, signatures)
 
 
 def bins_of_band(near: float) -> int:
