@@ -39,7 +39,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str | Path]:
 
 def test_there_are_recipes_for_each_method():
     trained = {name for name, method in METHODS.items() if {"plan", "finetune"} & {*vars(method.recipe())}}
-    assert {file.parent.name for file in FILES} == trained
+    assert {file.parent.name for file in FILES} == trained - {"tsdae"}  # no table is repeated with it
 
 
 def stated(values: dict[str, object], prefix: str = "") -> frozenset[str]:
