@@ -33,6 +33,7 @@ from acclimate.text.words import word_spans
 
 FORMATS = {".pubtator": pubtator_documents, ".xml": bioc_documents, ".json": bioc_documents}  # of all else BRAT's
 STARTS, ENDS, TYPES = ("start", "start_offset"), ("end", "end_offset"), ("label", "labels", "entity", "entity_group")
+SURFACES = ("text", "word")  # keys of the text of a span
 Discontinuous = Literal["whole", "drop"]
 
 
@@ -213,12 +214,10 @@ def _annotated(source: Source, row: Row) -> Annotated | Rejected:
                 f"label, from 0 and with the end excluded",
             )
         covered = row.text[span[0] : span[1]]
-        stated = (
-            next((value[key] for key in ("text", "word") if key in value), "") if isinstance(value, Mapping) else ""
-        )
-        same = not isinstance(stated, str) or not stated or stated.split() == covered.split()
+        surface = next((value[key] for key in SURFACES if value.get(key)), "") if isinstance(value, Mapping) else ""
+        same = not isinstance(surface, str) or surface.split() in ([], covered.split())
         mention = Mention(str(number), span[2], (span[:2],))
-        mentions.append(StatedMention(row.place, mention, covered if same else stated))
+        mentions.append(StatedMention(row.place, mention, covered if same else surface))
     return checked(row.id or f"{source.stem}:{row.number}", row.text, mentions, place=row.place)
 
 

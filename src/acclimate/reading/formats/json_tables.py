@@ -62,8 +62,10 @@ def table_of(value: Any, columns: Sequence[str], name: str, notes: list[str]) ->
     if len(fitting) > 1 and columns[0] not in value:
         raise ValueError(
             f"{name}: has rows in several lists: {', '.join(map(shown, fitting))}. Write one list of them: jq -c "
-            f"'{', '.join(f'.{key}[]' for key in fitting)}' OLD > NEW.jsonl"
+            f"'{', '.join(f'.{_step(key)}[]' for key in fitting)}' OLD > NEW.jsonl"
         )
+    if "documents" in value and not fitting and columns[0] not in value:
+        raise ValueError(f"{name}: has no rows. If these are BioC's documents, add {option('kind', 'tokens')}")
     if (fitting or (len(in_lists) == 1 and way is None)) and columns[0] not in value:
         [key] = fitting or in_lists
         notes.append(f"{read}, the list {shown(key)}.")
@@ -118,16 +120,18 @@ def _way_to(value: Any, columns: Sequence[str], deepest: int = DEEPEST) -> str |
     alike = len({*objects}) == 1 < len(objects) == len(value)
     for key, part in value.items():
         if (way := _way_to(part, columns, deepest - 1)) is not None:
-            return ("[]" if alike else f".{key}" if key.isidentifier() else f'["{key}"]') + way
+            return ("[]" if alike else f".{_step(key)}") + way
     return None
+
+
+def _step(key: str) -> str:
+    return key if key.isidentifier() else f'["{key}"]'
 
 
 def _no_rows(value: Mapping[str, Any], columns: Sequence[str], name: str, way: str | None) -> ValueError:
     """Return the error for a JSON object without rows, with the command that writes them. way: of `_way_to`"""
     keys = f"its keys are [{', '.join(map(shown, [*value][:6]))}{', ...' if len(value) > 6 else ''}]"
     text, label = (*columns, "label")[:2]
-    if isinstance(value.get("documents"), list):
-        return ValueError(f"{name}: has no rows; {keys}. If these are BioC's documents, add {option('kind', 'tokens')}")
     if way == "":
         return ValueError(f"{name}: is a single row; {keys}. Write a list of such objects")
     what, command = "is one JSON object without a list of rows", "'.KEY[]'"

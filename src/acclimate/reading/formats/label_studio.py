@@ -25,9 +25,10 @@ def _annotations(task: Mapping[str, Any]) -> Any:
 
 
 def task_rows(tasks: Sequence[Mapping[str, Any]], columns: Sequence[str], name: str) -> tuple[list[Any], str]:
-    """Return the rows of tasks, and a note. Each control is a column, and a single control the column `label` too.
+    """Return the rows of tasks, and a note. A control is a column, and a single control the column `label` too.
 
-    A value is {"choices": [...]}, a list of spans, or a number; None without an annotation.
+    A value is {"choices": [...]}, a list of spans, or a number; None without an annotation. Controls that no column
+    names are not read.
 
     columns: names that the rows should have; name: of the file, for messages
     Raises ValueError for a control without labels, and if there are several and no column names one of them.
@@ -59,29 +60,25 @@ def task_rows(tasks: Sequence[Mapping[str, Any]], columns: Sequence[str], name: 
             f"{name}: its tasks of Label Studio have the controls {', '.join(controls.values())}. Choose one: {ways}"
         )
     empty: dict[str, Any] = {}
-    for control, type_name in types.items():
-        found = [value[control] for value in values if value and control in value]
-        if control in used and None in found:
+    for control in used:
+        control_values = [value[control] for value in values if value and control in value]
+        if None in control_values:
             raise ValueError(
-                f"{name}: the control {shown(control)} of its tasks of Label Studio has results of type "
-                f"{type_name!r}, which hold no choices, spans of characters or single number. Write an object "
-                "per line with text and label, as .jsonl"
+                f"{name}: the control {controls[control]} of its tasks of Label Studio has no choices, spans of "
+                "characters or single number. Write an object per line with text and label, as .jsonl"
             )
-        if any(isinstance(value, list) for value in found):
+        if any(isinstance(value, list) for value in control_values):
             empty[control] = []
-        elif any(isinstance(value, dict) and len(value["choices"]) > 1 for value in found):
+        elif any(isinstance(value, dict) and len(value["choices"]) > 1 for value in control_values):
             empty[control] = {"choices": []}
-    sources = {control: control for control in types} | ({"label": used[0]} if len(types) == 1 else {})
+    sources = [(control, control) for control in used] + [("label", control) for control in used if len(types) == 1]
     rows = [
-        task["data"]
-        | {key: None if value is None else value.get(control, empty.get(control)) for key, control in sources.items()}
+        {**task["data"], **{key: None if value is None else value.get(of, empty.get(of)) for key, of in sources}}
         for task, value in zip(tasks, values, strict=True)
     ]
     others = [f"not {controls[control]}" for control in types if control not in used]
     read = f"; the label is the control {', '.join([*map(controls.__getitem__, used), *others])}" if used else ""
-    more = (
-        f"; of several annotations ({several:,} tasks), the ground truth or else the first is read" if several else ""
-    )
+    more = f"; of several annotations ({several:,} tasks), the ground truth or else the first" if several else ""
     return rows, f"{name} has tasks of Label Studio{read}{more}."
 
 
