@@ -33,65 +33,66 @@ def table_of(value: Any, columns: Sequence[str], name: str, notes: list[str]) ->
     notes    what is said of the form is added here
     Raises ValueError, with the command that converts the file, if it has no such rows.
     """
-    way = _way_to(value, columns)
     if isinstance(value, list) and value and all(isinstance(row, list) for row in value):
         raise ValueError(
             f"{name}: is a list of lists without column names (pandas' orient='values'). Name the columns: jq "
             f"-c '.[]{_named(columns)}' OLD > NEW.jsonl"
         )
-    if isinstance(value, list) or is_task(value):
-        return _rows(value if isinstance(value, list) else [value], columns, name, notes)
-    if not isinstance(value, dict) or not value:
+    rows = [value] if is_task(value) else value
+    if isinstance(rows, dict) and rows:
+        rows, key = _rows_within(rows, columns, name)
+        which = f", the list {shown(key)}" if key else ""
+        notes.append(f"{name} is one JSON object of rows or columns. It is read as a table{which}.")
+    if not isinstance(rows, list):
         raise ValueError(f"{name}: is one JSON value without rows, {shown(value)}. Write a list of objects")
-    read = f"{name} is one JSON object of rows or columns. It is read as a table"
+    if rows and all(map(is_task, rows)):
+        rows, note = task_rows(rows, columns, name)
+        notes.append(note)
+    return rows
+
+
+def _rows_within(value: dict[str, Any], columns: Sequence[str], name: str) -> tuple[list[Any], str]:
+    """Return the rows of an object, and the key of the one list of rows in it, or "" for another form."""
     if isinstance(value.get("columns"), list) and isinstance(value.get("data"), list):
         names = [str(column) for column in value["columns"]]
         if any(not isinstance(row, list) or len(row) != len(names) for row in value["data"]):
             raise ValueError(f"{name}: each list in 'data' must have {len(names)} values, one per name in 'columns'")
-        notes.append(f"{read}.")
-        return [dict(zip(names, row, strict=True)) for row in value["data"]]
-    splits = [split for split in SPLITS if isinstance(value.get(split), list | dict)]
-    if splits and columns[0] not in value:
-        ending = "[]" if isinstance(value[splits[0]], list) else ""
-        raise ValueError(
-            f"{name}: has the splits {', '.join(splits)}. Write each split to a separate file: jq -c "
-            f"'.{splits[0]}{ending}' OLD > {splits[0]}.json{'l' if ending else ''}"
-        )
-    in_lists = [key for key, part in value.items() if _is_rows(part)]
-    fitting = [key for key in in_lists if {*columns} & value[key][0].keys() or is_task(value[key][0])]
-    if len(fitting) > 1 and columns[0] not in value:
-        raise ValueError(
-            f"{name}: has rows in several lists: {', '.join(map(shown, fitting))}. Write one list of them: jq -c "
-            f"'{', '.join(f'.{_step(key)}[]' for key in fitting)}' OLD > NEW.jsonl"
-        )
-    if "documents" in value and not fitting and columns[0] not in value:
-        raise ValueError(f"{name}: has no rows. If these are BioC's documents, add {option('kind', 'tokens')}")
-    if (fitting or (len(in_lists) == 1 and way is None)) and columns[0] not in value:
-        [key] = fitting or in_lists
-        notes.append(f"{read}, the list {shown(key)}.")
-        return _rows(value[key], columns, name, notes)
+        return [dict(zip(names, row, strict=True)) for row in value["data"]], ""
+    way = _way_to(value, columns)
+    if columns[0] not in value:
+        splits = [split for split in SPLITS if isinstance(value.get(split), list | dict)]
+        if splits:
+            ending = "[]" if isinstance(value[splits[0]], list) else ""
+            raise ValueError(
+                f"{name}: has the splits {', '.join(splits)}. Write each split to a separate file: jq -c "
+                f"'.{splits[0]}{ending}' OLD > {splits[0]}.json{'l' if ending else ''}"
+            )
+        lists = [key for key, part in value.items() if _is_rows(part)]
+        fitting = [key for key in lists if {*columns} & value[key][0].keys() or is_task(value[key][0])]
+        if len(fitting) > 1:
+            raise ValueError(
+                f"{name}: has rows in several lists: {', '.join(map(shown, fitting))}. Write one list of them: jq -c "
+                f"'{', '.join(f'.{_step(key)}[]' for key in fitting)}' OLD > NEW.jsonl"
+            )
+        if "documents" in value and not fitting:
+            raise ValueError(f"{name}: has no rows. If these are BioC's documents, add {option('kind', 'tokens')}")
+        if fitting or (len(lists) == 1 and way is None):
+            [key] = fitting or lists
+            return value[key], key
     parts = {key: part for key, part in value.items() if isinstance(part, list)}
     if parts and (columns[0] in parts or (len(parts) == len(value) and way is None)):
         if len({len(part) for part in parts.values()}) > 1:
             lengths = ", ".join(f"{shown(key)} has {len(part):,}" for key, part in parts.items())
             raise ValueError(f"{name}: its columns have different numbers of values: {lengths}. Write it again")
-        notes.append(f"{read}.")
-        return [dict(zip(parts, row, strict=True)) for row in zip(*parts.values(), strict=True)]
+        return [dict(zip(parts, row, strict=True)) for row in zip(*parts.values(), strict=True)], ""
     inner = list(value.values())
     if all(isinstance(part, dict) for part in inner):
         numbers = dict.fromkeys(key for part in inner for key in part)
-        by_row = {*columns} & numbers.keys() and not {*columns} & value.keys()
-        if by_row or way is None or columns[0] in value:
-            notes.append(f"{read}.")
-            return inner if by_row else [{key: part.get(number) for key, part in value.items()} for number in numbers]
+        if {*columns} & numbers.keys() and not {*columns} & value.keys():
+            return inner, ""
+        if way is None or columns[0] in value:
+            return [{key: part.get(number) for key, part in value.items()} for number in numbers], ""
     raise _no_rows(value, columns, name, way)
-
-
-def _rows(rows: list[Any], columns: Sequence[str], name: str, notes: list[str]) -> list[Any]:
-    if rows and all(map(is_task, rows)):
-        rows, note = task_rows(rows, columns, name)
-        notes.append(note)
-    return rows
 
 
 def _is_rows(value: Any) -> bool:
