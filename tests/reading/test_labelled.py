@@ -411,7 +411,7 @@ def test_questions_without_an_answer_are_left_out_and_counted_as_such(tmp_path):
 
 
 CASES = {
-    "BioC's documents": ({"documents": []}, ("an object with a list 'data'", "BioC's documents: --kind tokens")),
+    "BioC's documents": ({"documents": []}, ("questions.json: has no rows", "BioC's documents, add --kind tokens")),
     "no question": ({"data": [article("x", 0)]}, ("questions.json: contains no question", '"qas": [{"id"')),
     "nothing but impossible ones": (
         {"data": [{"paragraphs": [{"context": "a", "qas": [{"id": "1", "question": "b", "is_impossible": True}]}]}]},

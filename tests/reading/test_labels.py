@@ -1,6 +1,7 @@
 """Labels as lists in a field, vectors and columns of 0 and 1, numbers of classes with names, and their spellings."""
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,10 @@ def test_a_list_is_read_as_python_json_and_numpy_write_it(written, names):
         (".jsonl", [{"a": 1, "b": 0, "c": True}, {"a": 0, "b": 1, "c": None}], {}, ("a", "c")),
         (".csv", ["['a', 'c']", "['b']"], {}, ("a", "c")),
         (".csv", ["['a', 'c']", "['b']"], {"separator": ","}, ("a", "c")),
+        (".jsonl", [{"choices": ["a", "c"]}, "b"], {}, ("a", "c")),
+        (".csv", ['{"choices": ["a"]}', "b"], {}, "a"),
+        (".jsonl", [[{"label": "a", "score": 0.9}], [{"label": "b", "score": 0.8}]], {}, "a"),
+        (".jsonl", [{"cats": {"a": 1, "b": 0}}, {"cats": {"a": 0, "b": 1}}], {}, "a"),
         (".jsonl", [[1, 0], [0, 1]], {"labels": ("a", "b")}, "a"),
         (".csv", ["0", "1"], {"labels": ("a", "b")}, "a"),
     ],
@@ -68,7 +73,7 @@ def test_forms_of_labels_are_read_and_said(tmp_path, ending, labels, options, fi
     assert read.kind == ("sequence" if isinstance(first, str) else "multilabel")
     label_of = {example.id: example.label for rows in read.splits.values() for example in rows}
     assert label_of["train:1"] == first
-    assert isinstance(first, str) or any("0 and 1" in n or "0 or 1" in n or "lists" in n for n in read.notes)
+    assert isinstance(first, str) or any(re.search("0 (and|or) 1|lists|objects", n) for n in read.notes)
 
 
 def test_columns_of_0_and_1_are_labels(tmp_path):
@@ -94,6 +99,10 @@ def test_names_of_classes_come_from_the_metadata_of_the_file(tmp_path):
     read = read_files(LabelledFiles(tmp_path / "train.parquet"))
     assert (read.kind, read.labels) == ("multilabel", ("bio", "eco"))
     assert any("with names in the file's metadata: 'bio', 'eco'" in note for note in read.notes)
+    metadata = {"huggingface": metadata["huggingface"].replace("eco", "bio")}
+    pa.parquet.write_table(pa.table(columns).replace_schema_metadata(metadata), tmp_path / "train.parquet")
+    with pytest.raises(ValueError, match=r"train\.parquet: the metadata has the class name 'bio' twice.*--labels"):
+        read_files(LabelledFiles(tmp_path / "train.parquet"))
 
 
 @pytest.mark.parametrize(("often", "rare"), [("1", "1.0"), ("7", "007"), ("bio", "bio\u200b"), ("bio", "\ufeffbio")])
@@ -110,6 +119,31 @@ def test_labels_that_look_like_missing_values_or_have_invisible_characters_are_n
     notes = read_files(LabelledFiles(path)).notes
     assert any("the label 'nan' (20 rows; first at train.csv:2) looks like a missing value" in note for note in notes)
     assert any("invisible characters in them: 'b\\u202eio' (first at train.csv:4)" in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("extra", "notes"),
+    [
+        ({"text": "text", "label": "label"}, r"1 of 41 rows were rejected.*train\.csv:42: repeats the header"),
+        ({"label": None}, r"1 of 41 rows were rejected.*jsonl:41: the labels are None, but other rows have 0 or 1"),
+        ({"label": {"a": 1, "b": 0}, "answer": "reject"}, r"1 of 41 rows are not read: the `answer` is 'reject'"),
+    ],
+)
+def test_one_row_of_another_kind_is_left_out_and_said(tmp_path: Path, extra: dict[str, Any], notes: str) -> None:
+    names = ["a", "b"] if "text" in extra else [{"a": 1, "b": 0}, {"a": 0, "b": 1}]
+    ending = ".csv" if "text" in extra else ".jsonl"
+    path = table(tmp_path / f"train{ending}", [*({"label": names[n % 2]} for n in range(40)), extra])
+    read = read_files(LabelledFiles(path))
+    assert (read.labels, sum(map(len, read.splits.values()))) == (("a", "b"), 40)
+    assert re.search(notes, read.notes[0])
+
+
+def test_one_label_among_rejected_rows_is_refused_with_their_reason(tmp_path: Path) -> None:
+    path = table(tmp_path / "train.csv", [{"label": ["", "a"][n % 2]} for n in range(40)])
+    with pytest.raises(
+        ValueError, match=r"the label 'a', so .*\. 20 other rows were rejected, the first at train\.csv:2: "
+    ):
+        read_files(LabelledFiles(path))
 
 
 @pytest.mark.parametrize(

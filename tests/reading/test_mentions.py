@@ -161,8 +161,10 @@ def test_pubtator_and_bioc_are_labelled_files_too(tmp_path):
 def test_a_corpus_of_which_most_cannot_be_used_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"only 2 of 5 rows can be used.*mention 'T1'"):
         read_files(LabelledFiles(corpus(tmp_path / "corpus", 5, bad=3), kind="tokens"))
-    with pytest.raises(ValueError, match="is a folder, but a file is needed"):
-        read_files(LabelledFiles(tmp_path / "corpus"))
+    read = read_files(LabelledFiles(corpus(tmp_path / "more", 20)))
+    assert (read.kind, read.notes[0]) == ("tokens", "more has BRAT's annotations, so it is read as --kind tokens.")
+    with pytest.raises(ValueError, match=r"0\.ann: has BRAT's annotations.* Name the folder with both"):
+        read_files(LabelledFiles(tmp_path / "more" / "0.ann"))
 
 
 @pytest.mark.parametrize("scheme", ["BIO", "BIOUL", "IO"])

@@ -2,8 +2,10 @@ import gzip
 import json
 import random
 import tracemalloc
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -55,10 +57,10 @@ def test_every_format_reads_the_same_examples(tmp_path, ending, packing, mark):
     assert texts(path) == TEXTS
 
 
-def feather(rows: list[dict[str, str]]) -> bytes:
+def arrow(rows: list[dict[str, str]], writer_of: Callable[..., Any]) -> bytes:
     sink = pa.BufferOutputStream()
     table = pa.Table.from_pylist(rows)
-    with pa.ipc.new_file(sink, table.schema) as writer:
+    with writer_of(sink, table.schema) as writer:
         writer.write_table(table)
     return sink.getvalue().to_pybytes()
 
@@ -77,7 +79,8 @@ PLAIN = [{"body": "one, two", "class": "neg"}, {"body": "three; four", "class": 
         ("a.gz", b"class|body\nneg|one, two\npos|three; four\n"),
         ("a.json", json.dumps(PLAIN, indent=1).encode()),
         ("a.json", "\n".join(map(json.dumps, PLAIN)).encode()),
-        ("a.feather", feather(PLAIN)),
+        ("a.feather", arrow(PLAIN, pa.ipc.new_file)),
+        ("data-00000.arrow", arrow(PLAIN, pa.ipc.new_stream)),
         ("a", zstandard.compress(b"body\tclass\none, two\tneg\nthree; four\tpos\n")),
     ],
 )

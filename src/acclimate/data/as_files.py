@@ -382,6 +382,8 @@ def _read_columns(held: Any, about: str) -> Table:
 
     def batches(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         for name in columns:
+            if (count := [*map(str, held.columns)].count(name)) > 1:
+                raise ValueError(f"{about}: {count} columns are named {name!r}. Rename one of them")
             if name in faults:
                 raise ValueError(
                     f"{about}: column {name!r} has mixed types: {faults[name]}. Give it one type, such as str"

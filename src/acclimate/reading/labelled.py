@@ -44,18 +44,30 @@ from acclimate.reading.labels import (
     notes_on_numbers,
     notes_on_singles,
     one_spelling,
+    plain_label,
+    plain_labels,
     respelt,
     task_kind,
 )
 from acclimate.reading.mentions import has_spans, mention_rows, span_rows
 from acclimate.reading.source import QUESTION_COLUMNS, WORKBOOK, Source, open_source
 from acclimate.reading.splitting import BONDS, grouped, split_off
-from acclimate.reading.tables import ColumnError, Columns, FileRead, Row, check_accepted, read_rows, table_rows
+from acclimate.reading.tables import (
+    UNACCEPTED,
+    ColumnError,
+    Columns,
+    FileRead,
+    Row,
+    check_accepted,
+    read_rows,
+    table_rows,
+)
 from acclimate.reading.tagged import (
     Fields,
     check_tags,
     fields_of,
     is_tagged_table,
+    lists_of_tags,
     notes_on_tags,
     split_documents,
     standard_labels,
@@ -170,21 +182,31 @@ def read_files(labelled: LabelledFiles, *, limits: ReadLimits = LIMITS) -> Label
     if labelled.kind == "tokens" and not first.holds_mentions and not is_tagged_table(first, labelled.columns):
         fields, notes_on_fields = fields_of(first, labelled.columns)
         notes += notes_on_fields
+    column = f"{sources['train'].name}: the column {labelled.label!r}"
     read = {split: _rows(source, labelled, fields) for split, source in sources.items()}
-    if labelled.kind == "auto" and has_spans(read["train"][0]):
-        labelled = replace(labelled, kind="tokens")
-        read = {split: span_rows(sources[split], file_rows) for split, (file_rows, _) in read.items()}
-    elif labelled.kind == "auto" and words_with_tags([row for row in read["train"][0] if isinstance(row, Row)]):
+    tags = labelled.kind == "auto" and not labelled.separator and lists_of_tags(read["train"][0])
+    if tags or (labelled.kind == "auto" and words_with_tags([row for row in read["train"][0] if isinstance(row, Row)])):
         labelled = replace(labelled, kind="tokens")
         read = {split: _rows(source, labelled, fields) for split, source in sources.items()}
-    rows = {split: file_rows for split, (file_rows, _) in read.items()}
+        notes += (
+            [f"{column} has a list with a tag per word, so it is read as {option('kind', 'tokens')}."] if tags else []
+        )
     notes += [note for _, notes_on_file in read.values() for note in notes_on_file]
-    rows, notes_on_labels = named_labels(rows, sources, labelled.columns, kind=labelled.kind, names=labelled.labels)
+    rows = {split: file_rows for split, (file_rows, _) in read.items()}
+    on_form: list[str] = []
+    if labelled.kind not in {"tokens", "span"}:
+        rows, on_form = plain_labels(rows, kind=labelled.kind, where=column)
+    if labelled.kind == "auto" and has_spans(rows["train"]):
+        labelled = replace(labelled, kind="tokens")
+        for split, source in sources.items():
+            rows[split], on_spans = span_rows(source, rows[split])
+            notes += on_spans
+    rows, on_names = named_labels(rows, sources, labelled.columns, kind=labelled.kind, names=labelled.labels)
+    notes_on_labels = [*on_form, *on_names]
     notes += notes_on_labels
     if labelled.group in BONDS and labelled.kind not in {"tokens", "span"}:
         _check_bond(sources["train"], labelled)
     values = [row.label for row in rows["train"] if isinstance(row, Row)]
-    column = f"{sources['train'].name}: the column {labelled.label!r}"
     kind = task_kind(values, kind=labelled.kind, separator=labelled.separator, where=column)
     if kind == "tokens":
         return _read_tagged(labelled, sources, rows, notes, fields)
@@ -197,7 +219,7 @@ def read_files(labelled: LabelledFiles, *, limits: ReadLimits = LIMITS) -> Label
     train = files["train"].placed()
     notes = [*_notes_on_rows(files), *notes, *spelling, *_note_on_second_text(sources["train"], labelled)]
     notes += notes_on_numbers(train, kind=labelled.kind, where=column) if kind == "sequence" else []
-    check_train(train, kind, where=column)
+    check_train(train, kind, where=column, rejected=files["train"].read.rejected)
     for split in ("dev", "test"):
         if split in files:
             check_seen(train, files[split].placed(), where=sources["train"].name)
@@ -273,15 +295,24 @@ def _opened(labelled: LabelledFiles, limits: ReadLimits) -> tuple[LabelledFiles,
     sources: dict[Split, Source] = {}
     for split, path in labelled.paths.items():
         check_unprepared(path)
-        sources[split] = open_source(path, limits=limits, folder=kind == "tokens")
+        brat = kind == "auto" and path.is_dir() and any(path.rglob("*.ann"))
+        sources[split] = open_source(path, limits=limits, folder=kind == "tokens" or brat)
+        if sources[split].ending == ".ann":
+            raise ValueError(
+                f"{sources[split].name}: has BRAT's annotations, and its text is in another file. Name the folder with "
+                f"both, {printable(str(path.parent))}"
+            )
     train = sources["train"]
     notes = [note for source in sources.values() for note in source.record.get("notes", ())]
     columns_only = replace(labelled, group=labelled.columns.group)  # a bond is no column
-    if kind == "auto" and train.holds_questions:
+    if kind == "auto" and not train.path.is_dir() and train.holds_questions:
         kind = "span"
-    elif kind == "auto" and not _column_option(columns_only) and train.has_question_rows:
+    elif kind == "auto" and not train.path.is_dir() and not _column_option(columns_only) and train.has_question_rows:
         kind = "span"
         notes.append(f"{train.file} has questions with answers in a context, so it is read as {option('kind', kind)}.")
+    elif kind == "auto" and train.path.is_dir():
+        kind = "tokens"
+        notes.append(f"{train.file} has BRAT's annotations, so it is read as {option('kind', kind)}.")
     elif kind == "auto" and not _column_option(columns_only, numbered=True) and train.holds_tags:
         kind = "tokens"
         notes.append(f"{train.file} has one word and its tag per line, so it is read as {option('kind', kind)}.")
@@ -292,16 +323,23 @@ def _opened(labelled: LabelledFiles, limits: ReadLimits) -> tuple[LabelledFiles,
 def _rows(source: Source, labelled: LabelledFiles, fields: Fields) -> tuple[list[Row | Rejected], list[str]]:
     """Return the rows of a file by the reader of its kind, and notes on them."""
     if labelled.kind == "tokens":
-        is_json = source.ending in (".jsonl", ".json") and b'"passages"' not in source.beginning  # which BioC has
-        if is_json and source.table_form(labelled.columns.names()):
-            texts = [row for _, row in zip(range(PEEKED), read_rows(source, labelled.columns), strict=False)]
-            if has_spans(texts):
-                return span_rows(source, [*read_rows(source, labelled.columns)])
+        if _may_hold_spans(source, labelled.columns):
+            on_form: list[str] = []
+            plain = [_plain(row) for row in read_rows(source, labelled.columns, notes=on_form)]
+            if has_spans(plain):
+                rows, on_spans = span_rows(source, plain)
+                return rows, [*on_form, *on_spans]
         return mention_rows(source) if source.holds_mentions else tagged_rows(source, labelled.columns, fields)
     mended = Counter[str]() if labelled.repair else None
     notes: list[str] = []
     if labelled.kind == "span":
         way_out = FORM + option("kind", "tokens")
+        if source.ending not in (".json", ".zip") and not (source.holds_questions or source.has_question_rows):
+            raise ValueError(
+                f"{source.name}: has no questions in SQuAD's form, nor rows of JSON Lines or Parquet with the columns "
+                f"{', '.join(QUESTION_COLUMNS)}. Convert a table: pandas' to_json(orient='records', lines=True). "
+                f"{way_out}"
+            )
         questions = None
         if not source.holds_questions and source.has_question_rows:
             questions = table_questions(table_rows(source, QUESTION_COLUMNS, others=True), source.stem)
@@ -309,17 +347,25 @@ def _rows(source: Source, labelled: LabelledFiles, fields: Fields) -> tuple[list
         if not rows:
             raise ValueError(f"{source.name}: contains no question. {way_out}")
     else:
-        rows = list(read_rows(source, labelled.columns, mended=mended))
-        if source.ending == WORKBOOK or (
-            source.table_form(labelled.columns.names()) == ".json" and source.is_json_table
-        ):
-            what = "an Excel workbook" if source.ending == WORKBOOK else "one JSON object of rows or columns"
-            notes = [f"{source.name} is {what}. It is read as a table."]
+        rows = list(read_rows(source, labelled.columns, mended=mended, notes=notes))
+        if source.ending == WORKBOOK:
+            notes = [f"{source.name} is an Excel workbook. It is read as a table."]
     switch = "repair=True" if is_python() else option("repair")
     return rows, [
         *notes,
         *(f"{source.name}: {what}: {count:,} ({switch})." for what, count in (mended or {}).items() if count),
     ]
+
+
+def _may_hold_spans(source: Source, columns: Columns) -> bool:
+    """Return True for a table whose labels may be spans: no documents with mentions, and no lines of words."""
+    if source.ending == ".json":
+        return not re.search(rb'"(?:passages|documents)"', source.beginning)  # which BioC has
+    return not source.holds_mentions and is_tagged_table(source, columns)
+
+
+def _plain(row: Row | Rejected) -> Row | Rejected:
+    return replace(row, label=plain_label(row.label)) if isinstance(row, Row) else row
 
 
 def _check_options(labelled: LabelledFiles, sources: Mapping[Split, Source]) -> None:
@@ -431,8 +477,8 @@ def _labelled(source: Source, rows: Sequence[Row | Rejected], kind: Kind, labell
         else:
             accepted.append(row)
             labels.append(label)
-    # questions without an answer are intended in SQuAD 2.0, and no sign of a misread file
-    faulty = [row for row in rejected if row.reason != IMPOSSIBLE]
+    # questions without an answer are intended in SQuAD 2.0, as refusals are in Prodigy, and no sign of a misread file
+    faulty = [row for row in rejected if row.reason not in (IMPOSSIBLE, UNACCEPTED)]
     counted = faulty if accepted or faulty else rejected
     check_accepted(source.name, len(accepted) + len(counted), counted)
     return _File(source, accepted, labels, FileRead(source.path, len(rows), len(accepted), tuple(rejected)))
@@ -482,7 +528,7 @@ def _read_tagged(
         for split, file in files.items():
             check_tags(sources[split], file.placed(), fields)
     train = files["train"].placed()
-    check_train(train, "tokens", where=where)
+    check_train(train, "tokens", where=where, rejected=files["train"].read.rejected)
     for split in ("dev", "test"):
         if split in files:
             # joint tags count by their parts: a combination that train lacks is scored though it cannot be learnt
@@ -615,11 +661,13 @@ def _notes_on_rows(files: Mapping[Split, _File]) -> list[str]:
     notes = []
     for file in files.values():
         name, rows = file.source.name, file.read.rows
-        faulty = [row for row in file.read.rejected if row.reason != IMPOSSIBLE]
+        faulty = [row for row in file.read.rejected if row.reason not in (IMPOSSIBLE, UNACCEPTED)]
         if faulty:
             first = f"{faulty[0].place}: {faulty[0].reason}"
             notes.append(f"{name}: {len(faulty):,} of {rows:,} rows were rejected; the first is {first}.")
-        if impossible := len(file.read.rejected) - len(faulty):
+        if unaccepted := sum(row.reason == UNACCEPTED for row in file.read.rejected):
+            notes.append(f"{name}: {unaccepted:,} of {rows:,} rows are not read: {UNACCEPTED}.")
+        if impossible := len(file.read.rejected) - len(faulty) - unaccepted:
             notes.append(
                 f"{name}: {impossible:,} of {rows:,} questions have no answer in their context (is_impossible). "
                 "They are not used, because no model here predicts missing answers."

@@ -44,6 +44,7 @@ HUGEST = 1e30  # a larger number to predict would overflow the loss
 LONGEST = 1 << 16  # characters of a list that is written in a field
 HOT = frozenset({"1", "1.0", "true", "yes", "x"})  # values of a label that a row has; 1, 1.0 and True are spelt so too
 COLD = frozenset({"", "0", "0.0", "false", "no", "none", "nan"})
+WRAPPERS = ("choices", "labels", "entities", "cats")  # keys of an object around labels
 WITHHELD = -1  # number of a class where the label is withheld
 _WRAPPED = re.compile(r"(?:array|set|frozenset|list|tuple)\((.*?)(?:,\s*dtype=\S+)?\)", re.DOTALL)
 _QUOTED = re.compile(r"""'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)\"""")
@@ -62,7 +63,7 @@ def named_labels(
     kind: str,
     names: Sequence[str],
 ) -> tuple[_Rows, list[str]]:
-    """Return the rows with names of classes as labels, and a note for each form that was read.
+    """Return the rows with names of classes as labels, and a note for each form that was read. rows: of `plain_labels`
 
     names  of the numbers 0, 1, ... or of the places of a vector, as the user states them; (): not stated
 
@@ -72,17 +73,18 @@ def named_labels(
     where = f"{sources['train'].name}: the column {columns.label!r}"
     labels = [row.label for row in rows["train"] if isinstance(row, Row)]
     notes = []
-    if kind in {"auto", "multilabel"} and _mostly_lists(labels):
-        first = next(label for label in labels if isinstance(label, str) and list_in(label) is not None)
-        rows = {split: [_with_label(row, _unwritten) for row in part] for split, part in rows.items()}
-        notes.append(f"{where} has lists as text, such as {shown(first)}. They are read as lists.")
-        labels = [row.label for row in rows["train"] if isinstance(row, Row)]
     several = kind in {"auto", "sequence", "multilabel"}
     stored = () if names or kind == "score" else sources["train"].class_names(columns.label)
     width = 0 if stored or not several else _width(labels, names, texts=kind != "sequence")
     if stored:
         notes.append(f"{where} has class numbers, with names in the file's metadata: {_first(stored)}.")
         own_names = {split: source.class_names(columns.label) or stored for split, source in sources.items()}
+        for split, split_names in own_names.items():
+            if twice := [name for name, count in Counter(split_names).items() if count > 1]:
+                raise ValueError(
+                    f"{sources[split].name}: the metadata has the class name {shown(twice[0])} twice. Name each class "
+                    f"once: {option('labels', 'NAME,NAME,...')}"
+                )
         namers = {split: _class_namer(own_names[split]) for split in rows}
         return {split: [_with_label(row, namers[split]) for row in part] for split, part in rows.items()}, notes
     if width:
@@ -95,8 +97,8 @@ def named_labels(
         way_out = "" if names else f"; {option('labels', 'NAME,NAME,...')} names them"
         notes.append(f"{where} has vectors of 0 and 1 for {width} labels, {_first(places)}{way_out}.")
         convert = _vector_namer(places)
-    elif several and labels and all(isinstance(label, Mapping) for label in labels):
-        keys = list(dict.fromkeys(name for label in labels for name in label))
+    elif several and 2 * sum(isinstance(label, Mapping) for label in labels) > len(labels):
+        keys = list(dict.fromkeys(name for label in labels if isinstance(label, Mapping) for name in label))
         notes.append(f"{sources['train'].name} has 0 or 1 for each label: {_first(keys)}.")
         convert = _hot_namer
     else:
@@ -109,13 +111,82 @@ def named_labels(
             )
         convert = _class_namer(names)
         return {split: [_with_label(row, convert) for row in part] for split, part in rows.items()}, notes
-    named = {split: [_with_label(row, convert) for row in part] for split, part in rows.items()}
-    if kind != "multilabel" and {len(row.label) for part in named.values() for row in part if isinstance(row, Row)} == {
-        1
-    }:
-        notes.append(f"Each row has exactly one of them, so it is read as {option('kind', 'sequence')}.")
-        named = {split: [_with_label(row, lambda label: label[0]) for row in part] for split, part in named.items()}
-    return named, notes
+    named, note = _single({split: [_with_label(row, convert) for row in part] for split, part in rows.items()}, kind)
+    return named, [*notes, *note]
+
+
+def plain_labels(rows: Mapping[Split, Sequence[Row | Rejected]], *, kind: str, where: str) -> tuple[_Rows, list[str]]:
+    """Return the rows with the labels that are written as text in a field, or wrapped in an object, and notes.
+
+    An object is {"choices": [...]}, {"entities": [...]}, {"label": ..., "score": ...} and the like. Beside lists in
+    objects, a plain field is a list of one; no label is a list if each row has exactly one.
+
+    where: the column of train, which decides
+    """
+    named: _Rows = {split: [*part] for split, part in rows.items()}
+    notes = []
+    labels = [row.label for row in named["train"] if isinstance(row, Row)]
+    if (kind in {"auto", "multilabel"} and _mostly_lists(labels)) or (kind != "score" and any(map(_wraps, labels))):
+        first = next(label for label in labels if isinstance(label, str) and list_in(label) is not None)
+        named = {split: [_with_label(row, _unwritten) for row in part] for split, part in named.items()}
+        notes.append(f"{where} has lists as text, such as {shown(first)}. They are read as lists.")
+        labels = [row.label for row in named["train"] if isinstance(row, Row)]
+    wrapped = [label for label in labels if _unwrapped(label) is not label]
+    if not wrapped:
+        return named, notes
+    lists = all(
+        isinstance(label, list) and all(isinstance(name, str) for name in label) for label in map(_unwrapped, wrapped)
+    )
+    notes.append(f"{where} has objects such as {shown(wrapped[0])}. They are read as {shown(_unwrapped(wrapped[0]))}.")
+
+    def convert(label: Any) -> Any:
+        label = _unwrapped(label)
+        return [label] if lists and isinstance(label, str) and label.strip() else label
+
+    named = {split: [_with_label(row, convert) for row in part] for split, part in named.items()}
+    named, note = _single(named, kind) if lists else (named, [])
+    return named, [*notes, *note]
+
+
+def _wraps(label: Any) -> bool:
+    """Return True for a text such as '{"choices": ["a", "b"]}'."""
+    written = _unwritten(label) if isinstance(label, str) and label.lstrip().startswith("{") else None
+    return isinstance(written, Mapping) and isinstance(_unwrapped(written), list)
+
+
+def plain_label(label: Any) -> Any:
+    """Return the list in a text, or the value in an object, that a label is; another label as it is."""
+    return _unwrapped(_unwritten(label))
+
+
+def _unwrapped(label: Any) -> Any:
+    """Return the value in an object around a label, as Label Studio, spaCy and pipelines write them."""
+    if isinstance(label, list) and len(label) == 1 and isinstance(label[0], Mapping):
+        inner = _unwrapped(label[0])
+        return label if isinstance(inner, list | Mapping) else inner
+    if not isinstance(label, Mapping) or "start" in label:  # or a span
+        return label
+    inside = [label[key] for key in WRAPPERS if isinstance(label.get(key), list | Mapping)]
+    if len(inside) == 1:
+        return inside[0]
+    if {*label} <= {"label", "score"} and isinstance(label.get("label"), str):
+        return label["label"]
+    return next(iter(label.values())) if {*label} in ({"rating"}, {"number"}) else label
+
+
+def _single(rows: _Rows, kind: str) -> tuple[_Rows, list[str]]:
+    """Return the rows without the lists, and a note, if each has exactly one label and no list is wanted."""
+    labels = [
+        row.label for part in rows.values() for row in part if isinstance(row, Row) and row.label not in (None, "")
+    ]
+    if kind == "multilabel" or any(not isinstance(label, list) or len(label) != 1 for label in labels):
+        return rows, []
+    note = f"Each row has exactly one of them, so it is read as {option('kind', 'sequence')}."
+
+    def first(label: Any) -> Any:
+        return label[0] if label else label
+
+    return {split: [_with_label(row, first) for row in part] for split, part in rows.items()}, [note]
 
 
 def _first(names: Sequence[str]) -> str:
@@ -231,6 +302,8 @@ def _hot_namer(label: Any) -> list[str]:
     if not isinstance(label, Mapping):
         raise ValueError(f"the labels are {shown(label)}, but other rows have 0 or 1 for each label; correct it")
     for name, value in label.items():
+        if isinstance(value, list | Mapping):
+            raise ValueError(f"the label is the object {shown(label)}, not 0 or 1 for each name; write the labels only")
         if _spelling(value) not in HOT | COLD:
             raise ValueError(f"the label {shown(name)} has the value {shown(value)}, but must be 0 or 1; correct it")
     return [str(name) for name, value in label.items() if _spelling(value) in HOT]
@@ -379,13 +452,18 @@ def respelt(label: Label, spelling: Mapping[str, str], kind: Kind) -> Label:
     return spelling[label] if isinstance(label, str) else label
 
 
-def check_train(labels: Placed, kind: Kind, *, where: str) -> None:
-    """Raise ValueError if the labels leave nothing to learn: a single class, or one number in every row."""
+def check_train(labels: Placed, kind: Kind, *, where: str, rejected: Sequence[Rejected] = ()) -> None:
+    """Raise ValueError if the labels leave nothing to learn: a single class, or one number in every row.
+
+    rejected: rows of the file without a label, which the message counts
+    """
+    first = f", the first at {rejected[0].place}: {rejected[0].reason}" if rejected else ""
+    others = f". {len(rejected):,} other rows were rejected{first}" if rejected else ""
     if kind == "score":
         if len({label for _, label in labels}) < 2:
             raise ValueError(
-                f"{where}: the number to predict is {labels[0][1]!r} in every row, so nothing can be learned. Name "
-                "the right column, or add rows"
+                f"{where}: the number to predict is {labels[0][1]!r} in every row, so nothing can be learned{others}. "
+                "Name the right column, or add rows"
             )
         return
     classes = sorted({name for _, label in labels for name in classes_in(label)})
@@ -395,7 +473,7 @@ def check_train(labels: Placed, kind: Kind, *, where: str) -> None:
         way_out = "Name the right column, or add rows"
         if kind == "tokens":
             fault, way_out = f"every word has the tag {shown(classes[0])}", "Name the right file, or add other tags"
-        raise ValueError(f"{where}: {fault}, so nothing can be learned. {way_out}")
+        raise ValueError(f"{where}: {fault}, so nothing can be learned{others}. {way_out}")
 
 
 def check_seen(train: Placed, labels: Placed, *, where: str, of: str = "rows") -> None:

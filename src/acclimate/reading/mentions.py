@@ -5,7 +5,8 @@ words. A word has one tag, so only the longest of several mentions that share a 
 
 Documents are files of BRAT, PubTator or BioC, or rows of a table whose label lists spans of the text, as doccano, Label
 Studio, Prodigy and spaCy write them: [[21, 24, "PER"], ...], or objects with `start` or `start_offset`, `end` or
-`end_offset`, and `label`, `labels` or `entity`. Offsets count characters from 0, ends excluded.
+`end_offset`, and `label`, `labels`, `entity` or `entity_group`. Offsets count characters from 0, ends excluded. An
+object may state its text as `text` or `word`, which must then be at its offsets.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Any, Literal
 
 from acclimate.core.names import shown
 from acclimate.core.types import Example, Rejected
-from acclimate.reading.formats.annotated import Annotated, Mention
+from acclimate.reading.formats.annotated import Annotated, Mention, StatedMention, checked
 from acclimate.reading.formats.bioc import bioc_documents
 from acclimate.reading.formats.brat import brat_documents
 from acclimate.reading.formats.pubtator import pubtator_documents
@@ -31,7 +32,8 @@ from acclimate.tasks.tags import Scheme, entities, tags_of, text_of
 from acclimate.text.words import word_spans
 
 FORMATS = {".pubtator": pubtator_documents, ".xml": bioc_documents, ".json": bioc_documents}  # of all else BRAT's
-STARTS, ENDS, TYPES = ("start", "start_offset"), ("end", "end_offset"), ("label", "labels", "entity")
+STARTS, ENDS, TYPES = ("start", "start_offset"), ("end", "end_offset"), ("label", "labels", "entity", "entity_group")
+SURFACES = ("text", "word")  # keys of the text of a span
 Discontinuous = Literal["whole", "drop"]
 
 
@@ -211,8 +213,12 @@ def _annotated(source: Source, row: Row) -> Annotated | Rejected:
                 f"the span {shown(value)} does not fit its text of {len(row.text):,} characters; give start, end and "
                 f"label, from 0 and with the end excluded",
             )
-        mentions.append(Mention(str(number), span[2], (span[:2],)))
-    return Annotated(row.id or f"{source.stem}:{row.number}", row.text, tuple(mentions), (), row.place)
+        covered = row.text[span[0] : span[1]]
+        surface = next((value[key] for key in SURFACES if value.get(key)), "") if isinstance(value, Mapping) else ""
+        same = not isinstance(surface, str) or surface.split() in ([], covered.split())
+        mention = Mention(str(number), span[2], (span[:2],))
+        mentions.append(StatedMention(row.place, mention, covered if same else surface))
+    return checked(row.id or f"{source.stem}:{row.number}", row.text, mentions, place=row.place)
 
 
 def _kept(

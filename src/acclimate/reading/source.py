@@ -37,7 +37,13 @@ from acclimate.text.untrusted import (
 BEGINNING = 1 << 16  # bytes of a file by which its form is recognised
 PEEKED_LINES = 200  # of the beginning, which show whether a line is a word and its tag
 DELIMITERS = (",", "\t", ";", "|")  # between the fields of a line
-BY_ENDING = {".csv": ",", ".tsv": "\t", ".jsonl": ".jsonl", ".parquet": ".parquet"}  # where the content leaves it open
+BY_ENDING = {
+    ".csv": ",",
+    ".tsv": "\t",
+    ".jsonl": ".jsonl",
+    ".json": ".json",
+    ".parquet": ".parquet",
+}  # where the content leaves it open
 WORD_LINES = (
     ".conll",
     ".conllu",
@@ -49,6 +55,7 @@ WORD_LINES = (
 )  # of files with a word and its tag a line only
 TAG_LINES = (".tsv", ".txt", *WORD_LINES)  # of files that may have a word and its tag a line
 WORKBOOK = ".xlsx"
+STREAM = b"\xff\xff\xff\xff"  # first bytes of an Arrow stream, as `datasets` writes it
 DOCUMENT = "-DOCSTART-"  # begins a line between two documents
 QUESTION_COLUMNS = ("context", "question", "answers")  # of the hub's SQuAD
 MENTIONS = (".pubtator", ".xml", ".json")  # of documents with mentions
@@ -111,7 +118,7 @@ class Source:
 
     def class_names(self, column: str | tuple[str, ...]) -> list[str]:
         """Return the names of the classes whose numbers a column of a Parquet or Arrow file holds; [] for none."""
-        columnar = self.head.startswith((b"PAR1", b"ARROW1")) or self.ending == ".arrow"
+        columnar = self.head.startswith((b"PAR1", b"ARROW1", STREAM))
         return column_classes(self.path).get(column, []) if columnar and isinstance(column, str) else []
 
     @cached_property
@@ -124,30 +131,35 @@ class Source:
 
     @property
     def holds_questions(self) -> bool:
-        """True if the file has questions in SQuAD's form: its content shows it, or it ends in .json and has no rows."""
-        by_name = self.ending == ".json" or self.path.name.endswith(".json.zip")
+        """True if the file has questions in SQuAD's form, by its content, or by its name if it is packed as .zip."""
         if self.path.suffix == ".zip":
-            return by_name
+            return self.path.name.endswith(".json.zip")
         if foreign(self.head) and not packing_of(self.head):
             return False
         lists = (re.search(rb'"%s"\s*:\s*\[' % key, self.beginning) for key in (b"data", b"paragraphs"))
-        if self.beginning.startswith(b"{") and all(lists):
-            return True
-        return by_name and not (self.beginning.startswith(b"[") or self.is_json_table or self._begins_with_objects())
+        return self.beginning.startswith(b"{") and all(lists)
 
     @property
     def has_question_rows(self) -> bool:
         """True if the rows of the file are questions as the hub's SQuAD has them: context, question and answers."""
         if self.head.startswith(b"PAR1"):
             return {*QUESTION_COLUMNS} <= {*parquet_columns(self.path, self.limits)}
-        if foreign(self.head) or not self._begins_with_objects():
+        if foreign(self.head):
+            return False
+        if self.ending == ".json" and not self._begins_with_objects():
+            return all(b'"%s"' % column.encode() in self.beginning for column in QUESTION_COLUMNS)
+        if not self._begins_with_objects():
             return False
         first = parsed(self.beginning.splitlines()[0].decode(errors="replace"))
         return isinstance(first, Mapping) and {*QUESTION_COLUMNS} <= first.keys()
 
     @property
     def is_json_table(self) -> bool:
-        """True if the file begins as one JSON object of rows or columns does (reading/formats/json_tables.py)."""
+        """True if the file begins as one JSON object of rows or columns does (reading/formats/json_tables.py), or is
+        another JSON object by its ending, without questions.
+        """
+        if self.ending == ".json" and self.beginning.startswith(b"{") and not self.holds_questions:
+            return True
         return self.path.suffix != ".zip" and re.match(_JSON_TABLE, self.beginning) is not None
 
     @property
@@ -179,10 +191,10 @@ class Source:
 
         columns: names that the first line of a delimited file should have; they tell which character parts its fields
         """
-        usual = BY_ENDING.get(self.ending, "")
+        usual = "" if self.ending == ".json" and self.holds_questions else BY_ENDING.get(self.ending, "")
         if self.head.startswith(b"PAR1"):
             return ".parquet"
-        if self.head.startswith(b"ARROW1"):
+        if self.head.startswith((b"ARROW1", STREAM)):
             return ".arrow"
         if self.head.startswith(b"PK\x03\x04") and self.ending == WORKBOOK:
             return WORKBOOK

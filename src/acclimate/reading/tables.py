@@ -31,6 +31,8 @@ from acclimate.text.untrusted import ReadLimits, RowValues, printable, sound, un
 
 CLEANED = "rows cleaned of control characters"  # of what `mended` counts
 REPEATED = "repeated rows that were removed"
+UNACCEPTED = "the `answer` is 'reject' or 'ignore', as Prodigy writes it"
+REPEATED_HEADER = "repeats the header, as in files that were joined; remove the line"
 TableRows = Iterator[tuple[str, RowValues]]  # place ("train.csv:118") and values of each row
 
 
@@ -84,11 +86,14 @@ class FileRead:
     rejected: tuple[Rejected, ...]
 
 
-def read_rows(source: Source, columns: Columns, *, mended: Counter[str] | None = None) -> Iterator[Row | Rejected]:
+def read_rows(
+    source: Source, columns: Columns, *, mended: Counter[str] | None = None, notes: list[str] | None = None
+) -> Iterator[Row | Rejected]:
     """Yield a Row or a Rejected for each row of the file, in order.
 
     mended  counts what was mended: characters without a meaning are removed from texts, and a row that is there twice,
             with its id, is left out the second time. None: nothing is mended
+    notes   what is said of the form of the file is added here
 
     Raises ValueError, with file, line, value and the way out, unless the file has rows with these columns. The error
     for a missing column says with which option or keyword it is named.
@@ -96,7 +101,11 @@ def read_rows(source: Source, columns: Columns, *, mended: Counter[str] | None =
     roles = columns.stated()
     first_rows: dict[str, Row] = {}
     with named_roles(columns):
-        for number, (place, values) in enumerate(table_rows(source, columns.names()), start=1):
+        for number, (place, values) in enumerate(table_rows(source, columns.names(), notes=notes), start=1):
+            answer = "" if isinstance(values, str) or "answer" in columns.names() else values.get("answer")
+            if answer in ("reject", "ignore"):
+                yield Rejected(place, UNACCEPTED)
+                continue
             row = row_of(number, place, values if mended is None else _mended(values, mended), roles)
             if mended is not None and isinstance(row, Row) and row.id:
                 first = first_rows.setdefault(row.id, row)
@@ -165,10 +174,13 @@ def _text(role: str, column: str, value: Any) -> tuple[str, str]:
     return value, ""
 
 
-def table_rows(source: Source, columns: Sequence[str], *, others: bool = False) -> TableRows:
+def table_rows(
+    source: Source, columns: Sequence[str], *, others: bool = False, notes: list[str] | None = None
+) -> TableRows:
     """Yield the file's rows with at least the values of these columns. Empty lines are skipped.
 
     others  True: with the values of all other columns too
+    notes   what is said of the form of the file is added here
 
     Raises ValueError if the form is unknown, or if the file has no rows, lacks a column or cannot be read. A JSON
     object may lack a column as long as another has it.
@@ -193,7 +205,7 @@ def table_rows(source: Source, columns: Sequence[str], *, others: bool = False) 
     if form == ".jsonl":
         rows = _json_rows(source, columns)
     elif form == ".json":
-        rows = _json_array(source, columns)
+        rows = _json_array(source, columns, [] if notes is None else notes)
     elif form == WORKBOOK:
         rows = _workbook_rows(source, columns, others=others)
     elif form == ".parquet":
@@ -228,7 +240,9 @@ def _delimited_rows(source: Source, columns: Sequence[str], delimiter: str, *, o
     check_header(where, header, columns)
     places = {column: header.index(column) for column in (header if others else columns)}
     for number, fields in records:
-        if len(fields) == len(header):
+        if fields == header:
+            yield source.line_place(number), REPEATED_HEADER
+        elif len(fields) == len(header):
             yield source.line_place(number), {column: fields[place] for column, place in places.items()}
         else:
             yield (
@@ -267,11 +281,14 @@ def _json_rows(source: Source, columns: Sequence[str]) -> TableRows:
             keys |= dict.fromkeys(values)
         yield source.line_place(number), values
     if missing and keys:
-        raise no_column(source.name, next(column for column in columns if column in missing), list(keys))
+        tasks = (
+            "; these may be tasks of Label Studio: jq -s . OLD > NEW.json" if {"data", "annotations"} <= {*keys} else ""
+        )
+        raise no_column(source.name, next(column for column in columns if column in missing), list(keys), tasks)
 
 
-def _json_array(source: Source, columns: Sequence[str]) -> TableRows:
-    rows = table_of(source.value(), columns, source.name)
+def _json_array(source: Source, columns: Sequence[str], notes: list[str]) -> TableRows:
+    rows = table_of(source.value(), columns, source.name, notes)
     present = dict.fromkeys(name for row in rows if isinstance(row, Mapping) for name in row)
     for column in columns:
         if present and column not in present:
@@ -288,7 +305,9 @@ def _workbook_rows(source: Source, columns: Sequence[str], *, others: bool) -> T
     check_header(f"{source.name}, row {number}", header, columns)
     places = {column: header.index(column) for column in (filter(None, header) if others else columns)}
     for number, values in records:
-        yield source.row_place(number), {column: values[place] for column, place in places.items()}
+        cells = [*values, *[None] * (len(header) - len(values))]
+        row = {column: cells[place] for column, place in places.items()}
+        yield source.row_place(number), REPEATED_HEADER if values == first else row
 
 
 def check_header(where: str, header: Sequence[str], columns: Sequence[str]) -> None:

@@ -25,7 +25,7 @@ from typing import Any
 from acclimate.core.door import option
 from acclimate.core.names import shown
 from acclimate.core.types import Label, Rejected, Split
-from acclimate.reading.labels import class_name, list_in
+from acclimate.reading.labels import class_name, list_in, vector_in
 from acclimate.reading.source import DOCUMENT, TAG_LINES, Source
 from acclimate.reading.tables import Columns, Row, named_roles, table_rows
 from acclimate.tasks.tags import (
@@ -188,6 +188,26 @@ def words_with_tags(rows: Sequence[Row]) -> bool:
     if OUTSIDE not in labels or scheme_of(labels) is None:
         return False
     return all(isinstance(row.label, str) and len(row.text.split()) == 1 for row in rows)
+
+
+def lists_of_tags(rows: Sequence[Row | Rejected]) -> bool:
+    """Return True if the rows have as many tags as words, in lists, and a tag occurs twice in a row."""
+    accepted = [row for row in rows[:PEEKED] if isinstance(row, Row)]
+    repeated = False
+    for row in accepted:
+        words = list_in(row.text)
+        tags = list_in(row.label) if isinstance(row.label, str) else row.label
+        hot = words is None and vector_in(tags) is not None
+        words = row.text.split() if words is None else words
+        if (
+            not isinstance(tags, list)
+            or hot
+            or len(words) != len(tags)
+            or not all(isinstance(t, str | int) for t in tags)
+        ):
+            return False
+        repeated = repeated or len({*tags}) < len(tags)
+    return repeated
 
 
 def _has_word_rows(source: Source, columns: Columns) -> bool:
@@ -370,7 +390,7 @@ def split_documents(
 
     divided  True if acclimate splits the file; with fewer than FEWEST_DOCUMENTS, documents are then no groups
     """
-    documents = {row.group for row in rows if isinstance(row, Row)} - {""}
+    documents = {row.group for row in rows if isinstance(row, Row) and not row.id} - {""}
     if not documents or source.ending not in TAG_LINES:
         return list(rows), []
     grouping = not divided or len(documents) >= FEWEST_DOCUMENTS
@@ -465,6 +485,13 @@ def _listed(number: int, place: str, values: Any, roles: dict[str, str]) -> Row 
             return Rejected(place, f"no column {column!r}; it must contain the list of {content}")
         side = values[column]
         side = (list_in(side) if isinstance(side, str) else side) or side
+        tags = values.get(roles["label"])
+        if (
+            role == "text"
+            and isinstance(side, str)
+            and isinstance(list_in(tags) if isinstance(tags, str) else tags, list)
+        ):
+            side = side.split()
         if not isinstance(side, list) or not side:
             return Rejected(
                 place, f"the {content} (column {column!r}) are {shown(side)}; make them a list that is not empty"

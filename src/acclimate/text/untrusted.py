@@ -260,7 +260,7 @@ def _is_text(head: bytes) -> bool:
 def _refuse_foreign(path: Path, head: bytes, verb: str) -> None:
     if foreign_kind := foreign(head):
         kind, way_out = foreign_kind
-        raise ValueError(f"{named(path)}: {verb} {kind}, despite its name. {way_out}")
+        raise ValueError(f"{named(path)}: {verb} {kind}, which is not read as text. {way_out}")
 
 
 def _check_size(path: Path, size: int, packed: int, limits: ReadLimits, *, packed_with: str | None) -> None:

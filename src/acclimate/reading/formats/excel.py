@@ -19,6 +19,8 @@ CSV = "Or save the sheet as CSV (UTF-8) in Excel"
 def workbook_rows(path: Path, limits: ReadLimits) -> Iterator[tuple[int, list[Any]]]:
     """Yield the number, from 1, and the values of each row that is not empty; dates and times as ISO 8601.
 
+    Empty cells at the end of a row have no value. The size that the file states is not used: it may be wrong.
+
     Raises ValueError if openpyxl is not installed, the file is damaged or too large, or several sheets have rows.
     """
     try:
@@ -54,7 +56,10 @@ def _damage_named(path: Path) -> Iterator[None]:
 
 
 def _filled(sheet: Any) -> Iterator[tuple[int, list[Any]]]:
+    sheet.reset_dimensions()
     for number, cells in enumerate(sheet.iter_rows(values_only=True), 1):
         values = [cell.isoformat() if isinstance(cell, datetime.date | datetime.time) else cell for cell in cells]
-        if any(value not in (None, "") for value in values):
+        while values and values[-1] in (None, ""):
+            values.pop()
+        if values:
             yield number, values

@@ -1,13 +1,14 @@
 """Rows in a file that is one JSON value: lists of objects, the forms of pandas' `to_json`, and tasks of Label Studio.
 
 form        content
-records     [{"text": ..., "label": ...}, ...], also as the list "data" of an object (with pandas' "table", its schema)
+records     [{"text": ..., "label": ...}, ...], also as the one list of rows in an object (with pandas' "table", its
+            schema)
 split       {"columns": ["text", "label"], "index": [...], "data": [[..., ...], ...]}
 columns     {"text": {"0": ..., "1": ...}, "label": {"0": ..., "1": ...}}
 index       {"0": {"text": ..., "label": ...}, "1": ...}
-lists       {"text": [..., ...], "label": [..., ...]}
-tasks       [{"data": {"text": ...}, "annotations": [{"result": [...]}]}, ...]; the column `label` has the result: its
-            choice, several, or spans
+lists       {"text": [..., ...], "label": [..., ...]}, also with single values beside them
+tasks       [{"data": {"text": ...}, "annotations": [{"result": [...]}]}, ...]; each control of the annotations is a
+            column, and a single control is the column `label` too: {"choices": [...]}, a list of spans, or a number
 
 Names of columns are found in the values, so the columns that are sought decide between "columns" and "index".
 """
@@ -17,73 +18,128 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from acclimate.core.door import option
 from acclimate.core.names import shown
+from acclimate.reading.formats.label_studio import is_task, task_rows
 
-LISTED = ("data", "rows", "examples")  # names of the one list of rows in an object
 SPLITS = ("train", "validation", "dev", "test")
+DEEPEST = 6  # lists and keys above rows in an object of another form
 
 
-def table_of(value: Any, columns: Sequence[str], name: str) -> list[Any]:
+def table_of(value: Any, columns: Sequence[str], name: str, notes: list[str]) -> list[Any]:
     """Return the rows of a parsed file; an element that is no object is returned as it is.
 
-    columns  names that the rows should have; name: of the file, for messages
+    columns  names that the rows should have, the text's first; name: of the file, for messages
+    notes    what is said of the form is added here
     Raises ValueError, with the command that converts the file, if it has no such rows.
     """
-    if isinstance(value, list):
-        if value and all(isinstance(row, list) for row in value):
-            keys = ", ".join(f"{column}: .[{place}]" for place, column in enumerate(columns))
-            raise ValueError(
-                f"{name}: is a list of lists without column names (pandas' orient='values'). Name the columns: jq "
-                f"-c '.[] | {{{keys}}}' OLD > NEW.jsonl"
-            )
-        return [_task_row(row) if _is_task(row) else row for row in value]
-    if not isinstance(value, dict) or not value:
+    if isinstance(value, list) and value and all(isinstance(row, list) for row in value):
+        raise ValueError(
+            f"{name}: is a list of lists without column names (pandas' orient='values'). Name the columns: jq "
+            f"-c '.[]{_named(columns)}' OLD > NEW.jsonl"
+        )
+    rows = [value] if is_task(value) else value
+    if isinstance(rows, dict) and rows:
+        rows, key = _rows_within(rows, columns, name)
+        which = f", the list {shown(key)}" if key else ""
+        notes.append(f"{name} is one JSON object of rows or columns. It is read as a table{which}.")
+    if not isinstance(rows, list):
         raise ValueError(f"{name}: is one JSON value without rows, {shown(value)}. Write a list of objects")
+    if rows and all(map(is_task, rows)):
+        rows, note = task_rows(rows, columns, name)
+        notes.append(note)
+    return rows
+
+
+def _rows_within(value: dict[str, Any], columns: Sequence[str], name: str) -> tuple[list[Any], str]:
+    """Return the rows of an object, and the key of the one list of rows in it, or "" for another form."""
     if isinstance(value.get("columns"), list) and isinstance(value.get("data"), list):
         names = [str(column) for column in value["columns"]]
         if any(not isinstance(row, list) or len(row) != len(names) for row in value["data"]):
             raise ValueError(f"{name}: each list in 'data' must have {len(names)} values, one per name in 'columns'")
-        return [dict(zip(names, row, strict=True)) for row in value["data"]]
-    splits = [split for split in SPLITS if isinstance(value.get(split), list)]
-    if splits:
-        raise ValueError(
-            f"{name}: has the splits {', '.join(splits)}. Write each split to a separate file: jq -c "
-            f"'.{splits[0]}[]' OLD > {splits[0]}.jsonl"
-        )
-    listed = next((key for key in LISTED if isinstance(value.get(key), list)), "")
-    if listed and all(isinstance(row, dict) for row in value[listed]):
-        return [_task_row(row) if _is_task(row) else row for row in value[listed]]
-    inner = list(value.values())
-    if all(isinstance(part, list) for part in inner):
-        if len({len(part) for part in inner}) > 1:
-            lengths = ", ".join(f"{shown(key)} has {len(part):,}" for key, part in value.items())
+        return [dict(zip(names, row, strict=True)) for row in value["data"]], ""
+    way = _way_to(value, columns)
+    if columns[0] not in value:
+        splits = [split for split in SPLITS if isinstance(value.get(split), list | dict)]
+        if splits:
+            ending = "[]" if isinstance(value[splits[0]], list) else ""
+            raise ValueError(
+                f"{name}: has the splits {', '.join(splits)}. Write each split to a separate file: jq -c "
+                f"'.{splits[0]}{ending}' OLD > {splits[0]}.json{'l' if ending else ''}"
+            )
+        lists = [key for key, part in value.items() if _is_rows(part)]
+        fitting = [key for key in lists if {*columns} & value[key][0].keys() or is_task(value[key][0])]
+        if len(fitting) > 1:
+            raise ValueError(
+                f"{name}: has rows in several lists: {', '.join(map(shown, fitting))}. Write one list of them: jq -c "
+                f"'{', '.join(f'.{_step(key)}[]' for key in fitting)}' OLD > NEW.jsonl"
+            )
+        if "documents" in value and not fitting:
+            raise ValueError(f"{name}: has no rows. If these are BioC's documents, add {option('kind', 'tokens')}")
+        if fitting or (len(lists) == 1 and way is None):
+            [key] = fitting or lists
+            return value[key], key
+    parts = {key: part for key, part in value.items() if isinstance(part, list)}
+    if parts and (columns[0] in parts or (len(parts) == len(value) and way is None)):
+        if len({len(part) for part in parts.values()}) > 1:
+            lengths = ", ".join(f"{shown(key)} has {len(part):,}" for key, part in parts.items())
             raise ValueError(f"{name}: its columns have different numbers of values: {lengths}. Write it again")
-        return [dict(zip(value, row, strict=True)) for row in zip(*inner, strict=True)]
+        return [dict(zip(parts, row, strict=True)) for row in zip(*parts.values(), strict=True)], ""
+    inner = list(value.values())
     if all(isinstance(part, dict) for part in inner):
         numbers = dict.fromkeys(key for part in inner for key in part)
-        if {*columns} & value.keys() or not {*columns} & numbers.keys():
-            return [{column: part.get(number) for column, part in value.items()} for number in numbers]
-        return inner
-    raise ValueError(
-        f"{name}: is one JSON object without a list of rows; its keys are [{', '.join(map(shown, list(value)[:10]))}]. "
-        f"Write a list of objects, or an object per line as .jsonl: jq -c '.KEY[]' OLD > NEW.jsonl"
-    )
+        if {*columns} & numbers.keys() and not {*columns} & value.keys():
+            return inner, ""
+        if way is None or columns[0] in value:
+            return [{key: part.get(number) for key, part in value.items()} for number in numbers], ""
+    raise _no_rows(value, columns, name, way)
 
 
-def _is_task(row: Any) -> bool:
-    """Return True for a task of Label Studio."""
-    return isinstance(row, dict) and isinstance(row.get("data"), dict) and isinstance(row.get("annotations"), list)
+def _is_rows(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(row, dict) for row in value)
 
 
-def _task_row(task: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the data of a task, and as `label` the values of its first annotation that was not cancelled."""
-    annotations = [entry for entry in task["annotations"] if isinstance(entry, dict) and not entry.get("was_cancelled")]
-    results = annotations[0].get("result") if annotations else None
-    values = [
-        result["value"]
-        for result in results or ()
-        if isinstance(result, dict) and isinstance(result.get("value"), dict)
-    ]
-    choices = [choice for value in values for choice in value.get("choices") or ()]
-    label: Any = choices[0] if len(choices) == 1 else choices or [value for value in values if "start" in value]
-    return {**task["data"], "label": label if annotations else None}
+def _named(columns: Sequence[str]) -> str:
+    """Return the filter of jq that names the values of a list."""
+    return " | {" + ", ".join(f"{column}: .[{place}]" for place, column in enumerate(columns)) + "}"
+
+
+def _way_to(value: Any, columns: Sequence[str], deepest: int = DEEPEST) -> str | None:
+    """Return the path of jq from a value to objects with the first column, or to lists with as many values as columns;
+    None if there are none.
+    """
+    if deepest < 0 or not isinstance(value, list | dict) or not value:
+        return None
+    if isinstance(value, list):
+        if isinstance(value[0], list) and len(value[0]) == len(columns) and isinstance(value[0][0], str):
+            return f"[]{_named(columns)}"
+        way = _way_to(value[0], columns, deepest - 1)
+        return None if way is None else f"[]{way}"
+    if columns[0] in value:
+        return ""
+    objects = [tuple(part) for part in value.values() if isinstance(part, dict)]
+    alike = len({*objects}) == 1 < len(objects) == len(value)
+    for key, part in value.items():
+        if (way := _way_to(part, columns, deepest - 1)) is not None:
+            return ("[]" if alike else f".{_step(key)}") + way
+    return None
+
+
+def _step(key: str) -> str:
+    return key if key.isidentifier() else f'["{key}"]'
+
+
+def _no_rows(value: Mapping[str, Any], columns: Sequence[str], name: str, way: str | None) -> ValueError:
+    """Return the error for a JSON object without rows, with the command that writes them. way: of `_way_to`"""
+    keys = f"its keys are [{', '.join(map(shown, [*value][:6]))}{', ...' if len(value) > 6 else ''}]"
+    text, label = (*columns, "label")[:2]
+    if way == "":
+        return ValueError(f"{name}: is a single row; {keys}. Write a list of such objects")
+    what, command = "is one JSON object without a list of rows", "'.KEY[]'"
+    if way:
+        what, command = "is one JSON object with its rows deeper in it", f"'.{way.removeprefix('.')}'"
+    elif all(isinstance(part, list) for part in (value.get("index"), value.get("data"))):
+        what, command = "is a series of pandas", f"'[.index, .data] | transpose[]{_named([text, label])}'"
+    elif not any(isinstance(part, list | dict) for part in value.values()):
+        what, command = "has single values by key", f"'to_entries[] | {{{text}: .key, {label}: .value}}'"
+    return ValueError(f"{name}: {what}; {keys}. Write an object per line: jq -c {command} OLD > NEW.jsonl")
