@@ -184,6 +184,17 @@ CASES = {
         "model_type is 'bert', but model.* weight of modernbert",
     ),
     "other vocabulary": (config(vocab_size=50), r"vocab_size = 50, but bert\.emb.*\.weight has 200 rows"),
+    "list for a number": (config(max_position_embeddings=[64]), r"max_position_embeddings in .* is \[64\], but must"),
+    "text for a number": (config(num_attention_heads="abc"), r"num_attention_heads in config\.json is 'abc', but must"),
+    "more positions": (config(max_position_embeddings=1000), r"max_position_embeddings = 1000, but .* has \d+ rows"),
+    "no positions": (without("max_position_embeddings"), r"max_position_embeddings = 512, but .* rows"),
+    "odd heads": (config(num_attention_heads=3), r"num_attention_heads = 3 does not divide hidden_size = 32"),
+    "unknown activation": (config(hidden_act="nope"), r"hidden_act = 'nope' is no activation"),
+    "padding without a vector": (config(pad_token_id=999), r"pad_token_id = 999 is not below vocab_size = 200"),
+    "fewer positions than padding": (
+        config(model_type="roberta", max_position_embeddings=64, pad_token_id=199),
+        r"max_position_embeddings in config\.json is 64, but roberta counts positions from pad_token_id = 199",
+    ),
     "layers renamed": (
         named("bert.encoder.", "bert.enc."),
         r"of 2 has no weight whose name begins with bert\.encoder\.layer\.0\.",
