@@ -14,7 +14,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from acclimate.core.door import python_call
+from acclimate.core.door import names_short, python_call
 from acclimate.core.names import shown
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def python_function(
 
             before = _command.set(_command.get() or call_text(function.__name__, arguments, keywords))
             try:
-                with python_call():
+                with python_call(), names_short():
                     for name, value in keywords.items():
                         _check_type(function.__name__, name, annotations.get(name, ""), value)
                     return function(*arguments, **keywords)

@@ -126,9 +126,11 @@ def named_labels(
         notes.append(f"{sources['train'].name} has 0 or 1 for each label: {_first(keys)}.")
         convert = _hot_namer
     elif names:
-        return _numbers_named(rows, names, separator, where=where)
+        rows, on_numbers = _numbers_named(rows, names, separator, where=where)
+        return rows, [*notes, *on_numbers]
     else:
-        _check_no_vectors([row for row in _read(rows["train"]) if row.label is not None])
+        if several:
+            _check_no_vectors([row for row in _read(rows["train"]) if row.label is not None])
         return {split: [*part] for split, part in rows.items()}, notes
     named = {split: [_with_label(row, convert) for row in part] for split, part in rows.items()}
     counts = {len(row.label) for part in named.values() for row in _read(part)}
@@ -173,13 +175,16 @@ def _lists_read(rows: Mapping[Split, Sequence[Row | Rejected]], where: str) -> t
     Train has lists if at least half of its fields hold one, or if all fields are in brackets and one is a list.
     Raises ValueError, with file and line, for a field in brackets otherwise.
     """
-    texts = [row.label for row in _read(rows["train"]) if isinstance(row.label, str) and row.label.strip()]
+    texts = Counter(row.label for row in _read(rows["train"]) if isinstance(row.label, str) and row.label.strip())
     lists = [text for text in texts if list_in(text) is not None]
-    if lists and (2 * len(lists) >= len(texts) or all(map(_has_brackets, texts))):
+    if lists and (2 * sum(texts[text] for text in lists) >= texts.total() or all(map(_has_brackets, texts))):
         note = f"{where} has lists as text, such as {shown(lists[0])}. They are read as lists."
         return {split: [_with_label(row, _unwritten) for row in part] for split, part in rows.items()}, [note]
-    for row in _read(rows["train"]):
-        if isinstance(row.label, str) and (_has_brackets(row.label) or list_in(row.label) is not None):
+    if not texts and any(isinstance(row.label, list) for row in _read(rows["train"])):  # dev and test may have texts
+        return {split: [_with_label(row, _unwritten) for row in part] for split, part in rows.items()}, []
+    unclear = {*lists, *filter(_has_brackets, texts)}
+    for row in _read(rows["train"]) if unclear else ():
+        if isinstance(row.label, str) and row.label in unclear:
             raise ValueError(
                 f"{row.place}: the label {shown(row.label)} is written as a list, but other rows are not, or its "
                 f'elements are unclear. Write the label of each row as ["a", "b"]. If it is the name of a class, add '
@@ -196,7 +201,7 @@ def _check_no_vectors(rows: Sequence[Row]) -> None:
     if not rows or not numbers or len({len(row.label) for row in rows}) > 1:
         return
     for row in rows:
-        if len(set(row.label)) < len(row.label) or any(_number_in(item) < 0 for item in row.label):
+        if len(set(row.label)) < len(row.label) or any((_number_in(item) or 0) < 0 for item in row.label):
             raise ValueError(
                 f"{row.place}: the labels are {shown(row.label)}, as long a list as in other rows, so it may be a "
                 "vector. Write 0 or 1 for each label, or names of classes in place of numbers"
@@ -251,8 +256,9 @@ def list_in(text: str, *, single: bool = False) -> list[Any] | dict[Any, Any] | 
     if between and not between.strip():  # ['a' 'b'], which Python reads as one text
         return [_unescaped(quoted or text) for quoted, text in _QUOTED.findall(inner)]
     value = _parsed(body)
-    if wrapped and wrapped[1] == "OrderedDict" and isinstance(value, list):
-        value = dict(value)
+    pairs = value if wrapped and wrapped[1] == "OrderedDict" and isinstance(value, list) else []
+    if pairs and all(isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str) for pair in pairs):
+        return dict(pairs)
     if isinstance(value, dict):
         return value
     if isinstance(value, list | tuple | set):
