@@ -56,7 +56,7 @@ _NUMPY = re.compile(r"np\.(?:\w+\(('[^']*'|\"[^\"]*\"|[^()'\"]*)\)|(True|False)_
 _QUOTED = re.compile(r"""'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)\"""")
 _MARK = r"(?:[01](?:\.0*)?|true|false)"
 _VECTOR = re.compile(rf"{_MARK}(?:\s*[ ,;|\t]\s*{_MARK})+", re.IGNORECASE)
-_DECIMAL = re.compile(r"[+-]?(?:\d+(?:[.,]\d*)?|[.,]\d+)(?:e[+-]?\d+)?")
+_DECIMAL = re.compile(r"[+-]?(?:\d+(?:[.,]\d*)?|[.,]\d+)(?:e[+-]?\d{1,3})?")
 # characters without a shape that are of no category of their own
 SHAPELESS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0")
 # spellings of one letter -> the same; Arabic and Hebrew vowel signs, tatweel and variation selectors are omitted
@@ -720,7 +720,7 @@ def folded(name: str) -> str:
     plain = " ".join(plain.split())
     if not plain.isascii():
         plain = "".join(_ascii_mark(mark) for mark in plain)
-    if not _DECIMAL.fullmatch(plain):
+    if len(plain) > 25 or not _DECIMAL.fullmatch(plain):  # decimal rounds to 28 digits
         return plain
     value = decimal.Decimal(plain.replace(",", "."))
     return str(value.normalize()) if value else "0"
