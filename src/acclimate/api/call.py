@@ -113,8 +113,8 @@ def _value_text(value: Any) -> str:
 
 
 def model_path(function: str, keyword: str, model: Any) -> str:
-    """Return a directory or hub id as text. Raises KeywordError for anything else."""
-    if isinstance(model, str | PathLike):
+    """Return a directory or hub id as text. Raises KeywordError for anything else; for adapt "" is no model."""
+    if isinstance(model, str | PathLike) and (os.fspath(model) or function == "adapt"):
         return str(os.fspath(model))
     raise KeywordError(f"{function}(): {keyword}={shown(model)} must be a directory or a hub id")
 
