@@ -95,7 +95,7 @@ def named_labels(
     """
     where = f"{sources['train'].name}: the column {columns.label!r}"
     several = kind in {"auto", "sequence", "multilabel"}
-    notes = []
+    notes: list[str] = []
     if kind in {"auto", "multilabel"}:
         rows, notes = _lists_read(rows, where)
     labels = [row.label for row in _read(rows["train"])]
