@@ -172,6 +172,9 @@ race CSV --workers many -> Invalid value for '--workers'
 race -> Missing argument 'TASK'. See acclimate race --help
 --verion -> No such option
 race CSV --epochs 3 -> It is a setting: write it without dashes
+evaluate CSV --model a -> write evaluate MODEL TASK, without --model
+evaluate CSV model=a -> write a where `evaluate MODEL TASK` has MODEL
+evaluate CSV finetune.model=a --dry-run -> finetune uses the model of the whole command
 race CSV --seed 3 -> It is a setting: write it without dashes, as seeds=VALUE
 study tlm CSV --general raw.txt --ks 3 -> It is a setting: write it without dashes
 race CSV finetune.lr=1e-4 -> unknown setting 'finetune.lr'; did you mean 'finetune.plan.rate'?

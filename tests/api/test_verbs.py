@@ -258,6 +258,7 @@ def test_race_has_few_keywords_of_its_own():
         ),
         ({"max_tokens": "512"}, r"race\(\): max_tokens='512' must be a whole number"),
         ({"model": 5}, r"race\(\): model=5 must be a directory or a hub id"),
+        ({"model": ""}, r"race\(\): model='' must be a directory or a hub id"),
         ({"workers": True}, r"race\(\): workers=True must be a whole number"),
         ({"probe_only": "yes"}, r"race\(\): probe_only='yes' must be True or False"),
     ],

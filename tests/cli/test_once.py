@@ -31,6 +31,10 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [
         ("doctor t.csv --model a --model b", "--model appears 2 times. Give it once"),
         ("race t.csv --dev a.csv --dev=b.csv", "--dev appears 2 times"),
+        ("doctor t.csv --corpus=", "--corpus is empty. Give it a value"),
+        ("evaluate --max-tokens 64 t.csv --dev=", "--dev is empty. Give it a value"),
+        ("race t.csv --model=", "--model is empty. Give it a value"),
+        (f"doctor {'a' * 300}.csv", "a name of 304 characters. Check the path"),
         ("race t.csv --dry-run --dry-run", "--dry-run appears 2 times"),
         ("race t.csv seeds=2 seeds=3", "'seeds' appears twice, as 2 and as 3"),
         ("race t.csv finetune.plan.rate=1e-5 finetune.plan.rate=2e-5", "'finetune.plan.rate' appears twice"),

@@ -68,6 +68,18 @@ def test_what_is_wrong_in_a_table_of_a_list_is_named(assignment, said):
 def test_assignments_reach_nested_settings_and_an_integer_is_taken_for_a_float():
     stated = settings.override(Outer(), ["plan.steps=20", "choose=last", 'names=["x", "y"]', "dropout=0", "corpus=a/b"])
     assert stated == Outer(Path("a/b"), "last", True, 0.0, ("x", "y"), Inner(steps=20))
+
+
+@pytest.mark.parametrize("first", ["finetune.epochs=2", "finetune={epochs=3}"])
+def test_a_setting_that_is_typed_in_two_forms_is_refused(first):
+    race, both = stand_in_of("race"), ["finetune.epochs=2", "finetune={epochs=3}"]
+    with pytest.raises(ValueError, match=r"'epochs' is also given as [23]"):
+        settings.override(race, [first, *(text for text in both if text != first)])
+    whole = settings.override(race, ["finetune.plan={batch=8}", "finetune={epochs=5}"])
+    assert (whole.finetune.plan.batch, whole.finetune.epochs) == (8, 5.0)
+
+
+def test_an_integer_is_taken_for_a_float_and_not_the_other_way_round():
     assert settings.override(Inner(), ["rate=1"]).rate == 1.0
     with pytest.raises(ValueError, match=r"steps = 1\.5 is float, but must be int"):
         settings.override(Inner(), ["steps=1.5"])

@@ -53,6 +53,18 @@ def test_what_a_corpus_holds_of_dev_and_test_is_found_with_the_documents_to_leav
     assert found.leaked_ids("test") == {"test-3", "test-4"}
 
 
+def test_files_with_other_endings_are_counted_and_a_link_is_no_second_file(tmp_path, sealed):
+    (tmp_path / "a.TXT").write_text(text("one") + "\n")
+    (tmp_path / "link.txt").symlink_to("a.TXT")
+    for name in ("b.pdf", "c.pdf", "d.html"):
+        (tmp_path / name).write_text(text(name))
+    found = scanned(tmp_path, sealed)
+    assert (found.facts.documents, [finding.level for finding in found.findings]) == (1, ["warning"])
+    assert (
+        "3 files of the domain corpus not read because of their endings: .pdf (2), .html (1)" in found.findings[0].what
+    )
+
+
 def test_a_corpus_that_was_made_before_is_read_as_one_and_the_sample_is_bounded_and_the_same(tmp_path, sealed):
     write_corpus([Document("a", text("a")), Document("leak", examples("test", 1)[0].text)], tmp_path / "made")
     found = scanned(tmp_path / "made", sealed)

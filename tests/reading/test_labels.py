@@ -39,6 +39,14 @@ def table(path: Path, rows: Sequence[dict[str, Any]]) -> Path:
         ("[bio, new]", ["bio", "new"]),
         ("[1. 0.]", [1, 0]),
         ("set()", []),
+        ("{bio,new}", ["bio", "new"]),
+        ("[np.str_('a'), np.True_]", ["a", True]),
+        ("[ True False]", [1, 0]),
+        ("Index(['a', 'b'], dtype='object')", ["a", "b"]),
+        ("OrderedDict([('a', 1)])", {"a": 1}),
+        ("- a\n- b", ["a", "b"]),
+        ('"[\\"a\\"]"', ["a"]),
+        ("[‘a’, ‘b’]", None),
         ("[deleted]", None),
         ("(a)", None),
         ("['a'", None),
@@ -65,6 +73,11 @@ def test_a_list_is_read_as_python_json_and_numpy_write_it(written, names):
         (".jsonl", [{"cats": {"a": 1, "b": 0}}, {"cats": {"a": 0, "b": 1}}], {}, "a"),
         (".jsonl", [[1, 0], [0, 1]], {"labels": ("a", "b")}, "a"),
         (".csv", ["0", "1"], {"labels": ("a", "b")}, "a"),
+        (".csv", ["0.0", "1.0"], {"labels": ("a", "b")}, "a"),
+        (".csv", ["0;2", "1"], {"labels": ("a", "b", "c"), "separator": ";"}, ("a", "c")),
+        (".csv", ["1.0, 0.0, 1.0", "0.0, 1.0, 0.0"], {}, ("place 1", "place 3")),
+        (".csv", ["True  False  True", "False  True  False"], {}, ("place 1", "place 3")),
+        (".csv", ["{a,c}", "{b}"], {"separator": ","}, ("a", "c")),
     ],
 )
 def test_forms_of_labels_are_read_and_said(tmp_path, ending, labels, options, first):
@@ -73,7 +86,27 @@ def test_forms_of_labels_are_read_and_said(tmp_path, ending, labels, options, fi
     assert read.kind == ("sequence" if isinstance(first, str) else "multilabel")
     label_of = {example.id: example.label for rows in read.splits.values() for example in rows}
     assert label_of["train:1"] == first
-    assert isinstance(first, str) or any(re.search("0 (and|or) 1|lists|objects", n) for n in read.notes)
+    assert isinstance(first, str) or any(re.search("0 (and|or) 1|lists|objects|class numbers", n) for n in read.notes)
+
+
+@pytest.mark.parametrize(
+    ("labels", "odd", "options", "message"),
+    [
+        ([[1, 0, 1], [0, 1, 0]], [1, 0], {}, r":41: the labels are \[1, 0\], but must be 3 zeros and ones"),
+        ([[1, 0, 1], [0, 1, 0]], [1, 0, None], {"labels": ("a", "b", "c")}, r":41: the labels are \[1, 0, None\]"),
+        ([[1, -1, 1], [-1, 1, 1]], [1, 1, 1], {}, r":1: the labels are \[1, -1, 1\], .*Write 0 or 1"),
+        (["a", "b"], "['a', 'b']", {}, r":41: the label .*\['a', 'b'\].* Write the label of each row as"),
+        (["(a)", "b"], "b", {}, r":1: the label '\(a\)' .* add --kind sequence"),
+        (["[a;b]", "[a]"], "[b]", {"separator": ";"}, r":1: the label '\[a;b\]' is written as a list"),
+        (["1", "2"], "3", {"labels": ("a", "b", "c")}, r":41: '3' is not a class number.* numbered from 1, begin"),
+        (["-1", "1"], "1", {"labels": ("a", "b")}, r":1: '-1' is not a class number"),
+        (["0", "1"], "0,1", {"labels": ("a", "b")}, r":41: the label '0,1' is neither .* add --separator ,"),
+    ],
+)
+def test_a_row_in_another_form_is_an_error(tmp_path: Path, labels: Any, odd: Any, options: Any, message: str) -> None:
+    path = table(tmp_path / "train.jsonl", [{"label": label} for label in [*labels * 20, odd]])
+    with pytest.raises(ValueError, match=message):
+        read_files(LabelledFiles(path, **options))
 
 
 def test_columns_of_0_and_1_are_labels(tmp_path):
@@ -105,7 +138,14 @@ def test_names_of_classes_come_from_the_metadata_of_the_file(tmp_path):
         read_files(LabelledFiles(tmp_path / "train.parquet"))
 
 
-@pytest.mark.parametrize(("often", "rare"), [("1", "1.0"), ("7", "007"), ("bio", "bio\u200b"), ("bio", "\ufeffbio")])
+@pytest.mark.parametrize(
+    ("often", "rare"),
+    [
+        *[("1", "1.0"), ("7", "007"), ("1", "١"), ("0", "-0"), ("-1", "\u22121"), ("0.5", ".50"), ("1", "1e0")],
+        *[("bio", "bio\u200b"), ("bio", "\ufeffbio"), ("❤", "❤\ufe0f"), ("bio", "bi\u034fo"), ("bio", "bio\u3164")],
+        *[("pozitif", "POZİTİF"), ("a-b", "a\u2011b"), ("كتب", "كـتَب"), ("ك", "ک")],
+    ],
+)
 def test_several_spellings_of_one_label_are_an_error_or_one(tmp_path, often, rare):
     labels = [*[often, "other"] * 20, rare]
     path = table(tmp_path / "train.csv", [{"label": label} for label in labels])
@@ -158,6 +198,10 @@ def test_one_label_among_rejected_rows_is_refused_with_their_reason(tmp_path: Pa
         (["1 012.5"], "score", r"'1 012\.5'; write 1012\.5, without"),
         (["1,012"], "score", r"'1,012'; write 1012, or 1\.012 for a decimal comma"),
         (["1_0.5"], "score", r"is '1_0\.5'; write a number"),
+        (["12,34,100", "7"], "auto", r"'12,34,100' is a number with thousands separators. Write 1234100"),
+        ([f"0,{number}" for number in range(10, 40)], "auto", r"has 30 different numbers.* --kind score"),
+        ([f"{number:,}" for number in range(990, 1020)], "auto", r"has 30 different numbers.* --kind score"),
+        (["990", "1.000"], "score", r":61: the number to predict .* is '1\.000'.* Write 1000 for thousands"),
     ],
 )
 def test_numbers_in_other_spellings_are_refused(tmp_path, labels, kind, message):
@@ -204,3 +248,12 @@ def test_the_class_of_a_label(value, name):
     label, reason = class_name(value, "label")
     assert label == name
     assert ("column 'label'" in reason) == (name is None)
+
+
+def test_groups_that_are_spelt_alike_are_one(tmp_path: Path) -> None:
+    groups = [["d{}", "D{} "][n % 2].format(n // 4) for n in range(80)]
+    path = table(tmp_path / "train.csv", [{"label": "xy"[n % 2], "group": group} for n, group in enumerate(groups)])
+    read = read_files(LabelledFiles(path, group="group"))
+    homes = [{example.group.strip().lower() for example in rows} for rows in read.splits.values()]
+    assert sum(map(len, homes)) == len(set.union(*homes)) == 20
+    assert any("Spellings of one group are kept together: 'd0' with 'D0 '" in note for note in read.notes)

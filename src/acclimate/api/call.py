@@ -14,7 +14,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from acclimate.core.door import python_call
+from acclimate.core.door import names_short, python_call
 from acclimate.core.names import shown
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def python_function(
 
             before = _command.set(_command.get() or call_text(function.__name__, arguments, keywords))
             try:
-                with python_call():
+                with python_call(), names_short():
                     for name, value in keywords.items():
                         _check_type(function.__name__, name, annotations.get(name, ""), value)
                     return function(*arguments, **keywords)
@@ -113,8 +113,8 @@ def _value_text(value: Any) -> str:
 
 
 def model_path(function: str, keyword: str, model: Any) -> str:
-    """Return a directory or hub id as text. Raises KeywordError for anything else."""
-    if isinstance(model, str | PathLike):
+    """Return a directory or hub id as text. Raises KeywordError for anything else; for adapt "" is no model."""
+    if isinstance(model, str | PathLike) and (os.fspath(model) or function == "adapt"):
         return str(os.fspath(model))
     raise KeywordError(f"{function}(): {keyword}={shown(model)} must be a directory or a hub id")
 

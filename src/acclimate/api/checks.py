@@ -252,6 +252,11 @@ def check_settings(name: str, parameters: Mapping[str, Any], *more: str) -> Any:
     for assignment in assignments_in(parameters):
         key, _, value = assignment.partition("=")
         if not hasattr(base, key) and key in parameters:
+            if key == "task" or (key == "model" and name == "evaluate"):
+                order = "evaluate MODEL TASK" if name == "evaluate" else f"{name} TASK"
+                raise ValueError(
+                    f"command line: '{key}' is no setting: write {value} where `{order}` has {key.upper()}"
+                )
             option = key.replace("_", "-")
             raise ValueError(f"command line: '{key}' is an option here, not a setting: write --{option} {value}")
     path = parameters.get("recipe")

@@ -72,6 +72,8 @@ class _Verbs(TyperGroup):
             takes = getattr(at.command.callback, "takes", "") if name and at else ""
             if isinstance(takes, str) and takes and (meant := _settings_called(takes, name)):
                 error.message += f". It is a setting: write it without dashes, as {meant}=VALUE"
+                if any(name == f"--{parameter.name}" for parameter in at.command.params):
+                    error.message = f"there is no option {name}: write {at.info_name} MODEL TASK, without {name}"
                 error.possibilities = None
             if NO_CHOICE in error.message:  # newer typer has pydantic's words before its own
                 help_text = getattr(getattr(error, "param", None), "help", "")

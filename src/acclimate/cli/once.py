@@ -1,4 +1,4 @@
-"""Groups of verbs in which an option that takes one value is refused if it is typed twice."""
+"""Groups of verbs in which an option that takes one value is refused if it is typed twice or without a value."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ USAGE_ERROR: Any = typer.BadParameter.__mro__[1]  # click's, or that of the copy
 
 class _Verb(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        _, _, order = self.make_parser(ctx).parse_args(args=list(args))
+        values, _, order = self.make_parser(ctx).parse_args(args=list(args))
+        for parameter in order:
+            value = values.get(parameter.name)
+            if value == "" or (isinstance(value, list | tuple) and "" in value):
+                raise USAGE_ERROR(f"{parameter.opts[-1]} is empty. Give it a value, or leave it out", ctx=ctx)
         for parameter, count in Counter(order).items():
             if count > 1 and not (parameter.multiple or ctx.resilient_parsing) and parameter.nargs == 1:
                 raise USAGE_ERROR(f"{parameter.opts[-1]} appears {count} times. Give it once", ctx=ctx)

@@ -39,6 +39,7 @@ from acclimate.api.race import run_jobs
 from acclimate.cli import options
 from acclimate.cli.options import ASSIGNMENTS, HUB, JOBS, LABELLED, RAW, RECIPE, Group
 from acclimate.cli.streams import broken_pipe_quiet, check_open
+from acclimate.core.door import names_short
 from acclimate.models.loading import SCRATCH
 from acclimate.text.untrusted import plain_lines, printable
 
@@ -375,7 +376,7 @@ def errors_printed() -> Iterator[None]:
     from acclimate.core.files import HeldError
 
     try:
-        with broken_pipe_quiet():
+        with broken_pipe_quiet(), names_short():
             yield
     except (ValueError, OSError, HeldError, ImportError) as error:
         from acclimate.reports.page import escaped

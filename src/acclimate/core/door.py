@@ -6,6 +6,8 @@ it is worded, so each is worded once.
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
@@ -24,6 +26,19 @@ def python_call() -> Iterator[None]:
     finally:
         with _lock:
             _calls[0] -= 1
+
+
+@contextmanager
+def names_short() -> Iterator[None]:
+    """Within the block the system's error for a name that is too long becomes a ValueError that says so."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        name = os.path.basename(os.fsdecode(error.filename or ""))
+        fault = f"a file cannot have a name of {len(name):,} characters. Check the path"
+        raise ValueError(f"{name[:40]}...: {fault}") from error
 
 
 def is_python() -> bool:

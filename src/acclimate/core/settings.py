@@ -157,6 +157,11 @@ def from_mapping(
     for key, value in values.items():
         path = f"{prefix}{key}"
         if dataclasses.is_dataclass(hints[key]) and isinstance(value, Mapping):
+            if model := value.get("model"):
+                raise ValueError(
+                    f"{where}: {path}.model = {model!r}: {path} uses the model of the whole command. Name that model, "
+                    f"and remove {path}.model"
+                )
             group_base = _default(fields[key]) if base is None else getattr(base, key)
             converted[key] = from_mapping(
                 typing.cast(type, hints[key]), value, where=where, prefix=f"{path}.", base=group_base
@@ -261,7 +266,10 @@ def recipe_file(path: Path) -> Path:
 
 
 def override(recipe: T, assignments: Iterable[str]) -> T:
-    """Return the recipe with `key=value` assignments made; keys of nested settings are written `plan.steps=100`."""
+    """Return the recipe with `key=value` assignments made; keys of nested settings are written `plan.steps=100`.
+
+    Raises ValueError for a setting that has two values, as in `plan.steps=1 plan={steps=2}`.
+    """
     current = to_mapping(recipe)
     values: dict[str, Any] = {}
     for assignment in assignments:
@@ -270,7 +278,6 @@ def override(recipe: T, assignments: Iterable[str]) -> T:
             raise ValueError(f"command line: '{assignment}' is not of the form key=value")
         *parents, last = key.split(".")
         _check_refused(type(recipe), [*parents, last][0], where="command line")
-        inner: dict[str, Any] = values
         current_inner: dict[str, Any] = current
         for depth, parent in enumerate(parents):
             if not isinstance(current_inner.get(parent), dict):
@@ -278,8 +285,9 @@ def override(recipe: T, assignments: Iterable[str]) -> T:
                 raise ValueError(
                     f"command line: unknown group of settings '{path}'{did_you_mean(parent, current_inner, '')}"
                 )
-            inner, current_inner = inner.setdefault(parent, {}), current_inner[parent]
-        inner[last] = _parse(text)
+            current_inner = current_inner[parent]
+        value = _parse(text)
+        _join(values, nested({key: value}), f"command line: {key}")
     return from_mapping(type(recipe), values, where="command line", base=recipe)
 
 

@@ -131,6 +131,8 @@ def raw_text(held: Any, *, column: str = "text", choice: HubChoice = HubChoice()
     """
     if isinstance(held, list | tuple) and held and all(isinstance(path, Path) for path in held):
         return joined_corpora(held)
+    if isinstance(held, str) and not held:
+        raise ValueError("the path of raw text is empty. Name a file or folder, or leave it out")
     if isinstance(held, str | Path) and not is_hub_id(held) and not _has_splits(Path(held).expanduser()):
         return Path(held)
     if not isinstance(held, str | Path | Mapping) and isinstance(held, Iterable) and not is_table(held):

@@ -31,7 +31,7 @@ from acclimate.data.lengths import TextOrPair
 from acclimate.data.materials import RawText
 from acclimate.reports.page import amount
 from acclimate.text.corpus import Corpus
-from acclimate.text.documents import Documents
+from acclimate.text.documents import Documents, unread_in
 from acclimate.text.overlap.references import text_hashes
 
 SAMPLE = 500  # documents
@@ -64,6 +64,7 @@ def scan_corpus(name: str, corpus: RawText, sealed: Sealed, *, watch: Watch, see
     findings = []
     rejected: list[Rejected] = []
     rejections = 0
+    unread: list[Path] = []
     try:
         read = iter(corpus)
         documents = counted(read, watch, f"examining {name}")
@@ -74,6 +75,7 @@ def scan_corpus(name: str, corpus: RawText, sealed: Sealed, *, watch: Watch, see
                 source_leaks.take(document, text, matches, number=int(number))
         if isinstance(read, Documents):
             rejected, rejections = read.rejected, read.rejections
+            unread = unread_in(corpus.path) if corpus.path.is_dir() else []
     except (ValueError, OSError) as error:
         findings.append(
             Finding("error", f"The {name} corpus cannot be read: {error}", "Correct the file or remove it.")
@@ -82,6 +84,18 @@ def scan_corpus(name: str, corpus: RawText, sealed: Sealed, *, watch: Watch, see
     facts = CorpusFacts(name, file, tally.documents, tally.characters, tally.copies(), tally.empty, rejections)
     if not findings and facts.documents == facts.empty:
         findings.append(Finding("error", f"The {name} corpus {file} contains no text.", "Name another file or folder."))
+    if unread:
+        endings = Counter(path.suffix or path.name for path in unread).most_common(8)
+        findings.append(
+            Finding(
+                "warning",
+                f"{amount(len(unread), 'file')} of the {name} corpus not read because of their endings: "
+                + ", ".join(f"{ending} ({count:,})" for ending, count in endings)
+                + ", ..." * (len(endings) == 8)
+                + ".",
+                "Convert them to .txt or .jsonl, or leave them out of the folder.",
+            )
+        )
     more = "At least " if rejections > len(rejected) else ""
     findings += [
         Finding(

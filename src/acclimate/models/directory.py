@@ -240,6 +240,10 @@ def _require_shards(directory: Path, names: Collection[str]) -> None:
         )
 
 
+# max_position_embeddings where config.json lacks it, if not 512, by transformers
+POSITIONS = {"big_bird": 4096, "esm": 1026, "nystromformer": 510, "xlm-roberta-xl": 514, "yoso": 4096}
+
+
 def require_names(
     directory: Path, config: Mapping[str, Any], headers: Mapping[str, tuple[str, tuple[int, ...]]]
 ) -> None:
@@ -262,6 +266,12 @@ def require_names(
     if rows and isinstance(vocabulary_size, int) and vocabulary_size not in rows:
         evidence = f"vocab_size = {vocabulary_size:,}, but {next(iter(words))} has {rows[0]:,} rows"
         raise ValueError(_mismatched(directory, evidence))
+    positions = config.get("max_position_embeddings", POSITIONS.get(family, 512))
+    for name, (_, shape) in headers.items():
+        more = 2 * (family in ("mra", "nystromformer", "yoso"))  # rows that no position has
+        if name.endswith("embeddings.position_embeddings.weight") and shape[0] - more != positions:
+            evidence = f"max_position_embeddings = {positions}, but {name} has {shape[0]:,} rows"
+            raise ValueError(_mismatched(directory, evidence))
     layers = config.get(LAYERS.get(family, "num_hidden_layers"))
     if not isinstance(layers, int):
         return

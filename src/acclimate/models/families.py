@@ -7,6 +7,7 @@ transformers is imported only to say what a model is that is refused.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -49,6 +50,17 @@ REFUSED = {
     "tapas": "it needs the positions of words in a table",
 }
 LAYERS = {"albert": "num_hidden_groups", "distilbert": "n_layers"}  # field of config.json, if not num_hidden_layers
+# fields of config.json that are whole numbers of at least 1; of at least 0 is pad_token_id
+NUMBERS = (
+    *("max_position_embeddings", "hidden_size", "intermediate_size", "vocab_size", "embedding_size", "dim"),
+    *("hidden_dim", "num_hidden_layers", "n_layers", "num_attention_heads", "n_heads", "num_hidden_groups"),
+)
+ACTIVATIONS = frozenset(  # of transformers, with torch's and its own names
+    """
+    gelu gelu_10 gelu_accurate gelu_fast gelu_new gelu_python gelu_python_tanh gelu_pytorch_tanh hardswish laplace
+    leaky_relu linear mish prelu quick_gelu relu relu2 relu6 sigmoid silu sqrtsoftplus swish tanh xielu
+    """.split()  # noqa: SIM905
+)
 # common families -> the modules with weights and biases in each layer, by their names in a checkpoint
 _FEED_FORWARD = ("intermediate.dense", "output.dense", "output.LayerNorm")
 _OUTPUTS = ("attention.output.dense", "attention.output.LayerNorm", *_FEED_FORWARD)
@@ -178,12 +190,50 @@ def require_encoder_config(config: Mapping[str, Any], where: str) -> None:
         raise ValueError(
             f"{where}: a decoder (is_decoder in {CONFIG} is true): it has no masked-language-model head. {ENCODER}"
         )
+    _check_fields(config, where)
     pad = config.get("pad_token_id", None if family == "esm" else 1)  # as the family's class of transformers
     if family in FROM_BEHIND_PADDING and (not isinstance(pad, int) or isinstance(pad, bool) or pad < 0):
         raise ValueError(
             f"{where}: pad_token_id in {CONFIG} is {pad!r}, but {family} counts positions from it. Set it to the id of "
             f"the tokenizer's padding token"
         )
+    if (reads := positions_read(config)) is not None and reads < 1:
+        raise ValueError(
+            f"{where}: max_position_embeddings in {CONFIG} is {config['max_position_embeddings']}, but {family} counts "
+            f"positions from pad_token_id = {pad}, so no token has one. Restore the file"
+        )
+
+
+def _check_fields(config: Mapping[str, Any], where: str) -> None:
+    """Raise ValueError for a size that is no whole number, heads that do not divide the width, an unknown activation,
+    and an id of the padding that the vocabulary lacks.
+    """
+    for name, least in (*((name, 1) for name in NUMBERS), ("pad_token_id", 0)):
+        value = config.get(name, least)
+        may_be_other = value is None or (name == "pad_token_id" and value == -1)  # none
+        if not may_be_other and (not isinstance(value, int) or isinstance(value, bool) or value < least):
+            raise ValueError(
+                f"{where}: {name} in {CONFIG} is {value!r:.80}, but must be a whole number of at least {least}. "
+                "Restore the file, or save the model there again"
+            )
+    width, heads = (
+        config.get("hidden_size", config.get("dim")),
+        config.get("num_attention_heads", config.get("n_heads")),
+    )
+    faults = {
+        f"num_attention_heads = {heads} does not divide hidden_size = {width}": "head_dim" not in config
+        and family_in(config) not in ("funnel", "mobilebert")
+        and bool(width and heads and width % heads),
+        f"pad_token_id = {config.get('pad_token_id')} is not below vocab_size = {config.get('vocab_size')}": (
+            config.get("pad_token_id") or 0
+        )
+        >= (config.get("vocab_size") or math.inf),
+        f"hidden_act = {config.get('hidden_act')!r:.80} is no activation of transformers, such as 'gelu'": (
+            "hidden_act" in config and str(config["hidden_act"]) not in ACTIVATIONS
+        ),
+    }
+    if fault := next((fault for fault, is_true in faults.items() if is_true), ""):
+        raise ValueError(f"{where}: in {CONFIG}, {fault}. Restore the file, or save the model there again")
 
 
 def _no_encoder(where: str, family: str, classes: Sequence[str], config: Mapping[str, Any]) -> str:

@@ -353,8 +353,6 @@ def check_sizes(directory: Path) -> None:
     for name, value in config.items():
         if name not in most or value is None:
             continue
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise ValueError(f"{path}: {name} = {value!r} is not a number of at least 1. {way_out}")
         if value > most[name]:
             has = f"more than the weights in {directory} have" if shapes else f"at most {most[name]:,} can be read"
             raise ValueError(f"{path}: {name} = {value:,}: {has}. {way_out}")

@@ -201,7 +201,9 @@ def read_files(labelled: LabelledFiles, *, limits: ReadLimits = LIMITS) -> Label
         for split, source in sources.items():
             rows[split], on_spans = span_rows(source, rows[split])
             notes += on_spans
-    rows, on_names = named_labels(rows, sources, labelled.columns, kind=labelled.kind, names=labelled.labels)
+    rows, on_names = named_labels(
+        rows, sources, labelled.columns, kind=labelled.kind, names=labelled.labels, separator=labelled.separator
+    )
     notes_on_labels = [*on_form, *on_names]
     notes += notes_on_labels
     if labelled.group in BONDS and labelled.kind not in {"tokens", "span"}:
@@ -210,12 +212,14 @@ def read_files(labelled: LabelledFiles, *, limits: ReadLimits = LIMITS) -> Label
     kind = task_kind(values, kind=labelled.kind, separator=labelled.separator, where=column)
     if kind == "tokens":
         return _read_tagged(labelled, sources, rows, notes, fields)
-    if not notes_on_labels:  # else labels are lists by now
+    if not notes_on_labels or not any(isinstance(value, list) for value in values):
         check_separator(values, kind, separator=labelled.separator, where=column)
     files = {split: _labelled(sources[split], file_rows, kind, labelled) for split, file_rows in rows.items()}
     if kind == "span":
         return _read_questions(labelled, files, notes)
     files, spelling = _one_spelling(files, kind, labelled)
+    files, on_groups = _one_group(files)
+    spelling += on_groups
     train = files["train"].placed()
     notes = [*_notes_on_rows(files), *notes, *spelling, *_note_on_second_text(sources["train"], labelled)]
     notes += notes_on_numbers(train, kind=labelled.kind, where=column) if kind == "sequence" else []
@@ -503,6 +507,21 @@ def _one_spelling(
     return respelt_files, notes
 
 
+def _one_group(files: Mapping[Split, _File]) -> tuple[dict[Split, _File], list[str]]:
+    """Return the files with one spelling of each group, and a note on those that changed: " d1" is "d1"."""
+    groups = [[(row.place, row.group) for row in file.rows if row.group] for file in files.values()]
+    spelling = one_spelling(groups, fold=True)
+    changed = [f"{shown(name)} with {shown(group)}" for name, group in sorted(spelling.items()) if name != group]
+    if not changed:
+        return {**files}, []
+    respelt_files = {
+        split: replace(file, rows=[replace(row, group=spelling.get(row.group, "")) for row in file.rows])
+        for split, file in files.items()
+    }
+    ends = ", ..." if len(changed) > 5 else ""
+    return respelt_files, [f"Spellings of one group are kept together: {', '.join(changed[:5])}{ends}."]
+
+
 def _read_tagged(
     labelled: LabelledFiles,
     sources: Mapping[Split, Source],
@@ -524,6 +543,8 @@ def _read_tagged(
     files = {split: replace(file, labels=tags) for (split, file), tags in zip(files.items(), labels, strict=True)}
     notes += notes_on_spelling
     files, spelling = _one_spelling(files, "tokens", labelled)
+    files, on_groups = _one_group(files)
+    spelling += on_groups
     if not labelled.metric:
         for split, file in files.items():
             check_tags(sources[split], file.placed(), fields)

@@ -3,12 +3,14 @@
 A label may be written in another form than the names of its classes:
 
 form in the file                                    labels of a row
-"['bio', 'new']", '["bio"]', "['bio' 'new']"        the names in the list
+"['bio', 'new']", "['bio' 'new']", "{bio,new}"      the names in the list
 [1, 0, 0, 1], "[1 0 0 1]", "1,0,0,1"                the names of the places that hold 1
 {"bio": 1, "eco": 0}, or a column for each label    the names that have 1
 2, where the classes have names                     the third name
 
 Classes have names if the user states them, or if the metadata of a Parquet or Arrow file has them (`ClassLabel`).
+If most rows of train are vectors, a row that is none is an error; so is a field in brackets that is no list, and a
+number that the stated names do not cover.
 
 Labels are compared exactly. Several spellings of one label (case, spaces, invisible characters, 1 and 1.0) are an
 error, or become one on request (`fold`). A label of dev or test that does not occur in train is an error.
@@ -17,13 +19,14 @@ error, or become one on request (`fold`). A label of dev or test that does not o
 from __future__ import annotations
 
 import ast
+import decimal
 import json
 import math
 import re
 import unicodedata
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -39,16 +42,32 @@ MANY_NUMBERS = 20  # a column with more distinct numbers, some with decimals, ha
 MANY_NAMES = 50  # more distinct numbers, if more than a tenth of the rows, are likely to be meant as amounts
 RATINGS = range(4, 12)  # numbers of classes that may be ratings, where these are numbers themselves
 MISSING = frozenset({"nan", "NaN", "NAN", "null", "NULL", "None", "N/A", "n/a", "NA", "<NA>", "#N/A", "NaT"})
-_SEPARATED = re.compile("[+-]?\\d{1,3}(?:[,.' \u00a0\u202f]\\d{3})+(?:[.,]\\d+)?")
+_SEPARATED = re.compile("[+-]?\\d{1,3}(?:[,.' \u00a0\u202f]\\d{2,3})+(?:[.,]\\d+)?")
 HUGEST = 1e30  # a larger number to predict would overflow the loss
 LONGEST = 1 << 16  # characters of a list that is written in a field
 HOT = frozenset({"1", "1.0", "true", "yes", "x"})  # values of a label that a row has; 1, 1.0 and True are spelt so too
 COLD = frozenset({"", "0", "0.0", "false", "no", "none", "nan"})
 WRAPPERS = ("choices", "labels", "entities", "cats")  # keys of an object around labels
 WITHHELD = -1  # number of a class where the label is withheld
-_WRAPPED = re.compile(r"(?:array|set|frozenset|list|tuple)\((.*?)(?:,\s*dtype=\S+)?\)", re.DOTALL)
+_WRAPPED = re.compile(
+    r"(array|set|frozenset|list|tuple|tensor|Index|dict_keys|OrderedDict)\((.*?)(?:,\s*(?:dtype|device)=[^,()\[\]]+)*\)",
+    re.DOTALL,
+)
+_NUMPY = re.compile(r"np\.(?:\w+\(('[^']*'|\"[^\"]*\"|[^()'\"]*)\)|(True|False)_)")
 _QUOTED = re.compile(r"""'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)\"""")
-_VECTOR = re.compile(r"[01](?:[ ,;|\t][01])+")
+_MARK = r"(?:[01](?:\.0*)?|true|false)"
+_VECTOR = re.compile(rf"{_MARK}(?:\s*[ ,;|\t]\s*{_MARK})+", re.IGNORECASE)
+_DECIMAL = re.compile(r"[+-]?(?:\d+(?:[.,]\d*)?|[.,]\d+)(?:e[+-]?\d{1,3})?")
+# characters without a shape that are of no category of their own
+SHAPELESS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0")
+# spellings of one letter -> the same; Arabic and Hebrew vowel signs, tatweel and variation selectors are omitted
+_SPELLINGS = str.maketrans(
+    {"\u0131": "i", "\u0640": "", "\u06a9": "\u0643", "\u06cc": "\u064a", "\u2019": "'", "\u2212": "-"}
+    | {
+        chr(code): ""
+        for code in (*range(0x5B0, 0x5BE), 0x5C1, 0x5C2, *range(0x64B, 0x653), 0x670, *range(0xFE00, 0xFE10))
+    }
+)
 
 Stated = Literal["auto", "sequence", "multilabel", "score", "tokens", "span", "search"]
 Placed = Sequence[tuple[str, Label]]  # place and label of each row
@@ -62,18 +81,25 @@ def named_labels(
     *,
     kind: str,
     names: Sequence[str],
+    separator: str,
 ) -> tuple[_Rows, list[str]]:
     """Return the rows with names of classes as labels, and a note for each form that was read. rows: of `plain_labels`
 
-    names  of the numbers 0, 1, ... or of the places of a vector, as the user states them; (): not stated
+    names      of the numbers 0, 1, ... or of the places of a vector, as the user states them; (): not stated
+    separator  of several labels in a field; "": a field has one label
 
-    The label is a list of names. It is one name if all rows have exactly one, unless the kind is "multilabel". Train
-    decides what the form is; a row of another form is rejected.
+    The label is a list of names. It is one name if all rows have exactly one, unless the kind is "multilabel" or there
+    is a separator. Train decides what the form is; a row of dev or test in another form is rejected.
+
+    Raises ValueError, with file and line, for a row of train that is no vector where most are, for a field in brackets
+    that is no list, and for what `names` does not name.
     """
     where = f"{sources['train'].name}: the column {columns.label!r}"
-    labels = [row.label for row in rows["train"] if isinstance(row, Row)]
-    notes = []
     several = kind in {"auto", "sequence", "multilabel"}
+    notes: list[str] = []
+    labels = [row.label for row in _read(rows["train"])]
+    if kind == "score":
+        _check_points(_read(rows["train"]), columns.label)
     stored = () if names or kind == "score" else sources["train"].class_names(columns.label)
     width = 0 if stored or not several else _width(labels, names, texts=kind != "sequence")
     if stored:
@@ -97,21 +123,22 @@ def named_labels(
         way_out = "" if names else f"; {option('labels', 'NAME,NAME,...')} names them"
         notes.append(f"{where} has vectors of 0 and 1 for {width} labels, {_first(places)}{way_out}.")
         convert = _vector_namer(places)
+        for row in _read(rows["train"]):
+            if row.label is not None and row.label != "":
+                _check_converted(row, convert)
     elif several and 2 * sum(isinstance(label, Mapping) for label in labels) > len(labels):
         keys = list(dict.fromkeys(name for label in labels if isinstance(label, Mapping) for name in label))
         notes.append(f"{sources['train'].name} has 0 or 1 for each label: {_first(keys)}.")
         convert = _hot_namer
+    elif names:
+        rows, on_numbers = _numbers_named(rows, names, separator, where=where)
+        return rows, [*notes, *on_numbers]
     else:
-        if not names:
-            return {split: [*part] for split, part in rows.items()}, notes
-        if not any(_number_in(item) is not None for label in labels for item in _as_list(label)):
-            raise ValueError(
-                f"{where} has no class numbers that {option('labels')} could name, but values such as "
-                f"{shown(labels[0] if labels else '')}. Remove {option('labels')}"
-            )
-        convert = _class_namer(names)
-        return {split: [_with_label(row, convert) for row in part] for split, part in rows.items()}, notes
-    named, note = _single({split: [_with_label(row, convert) for row in part] for split, part in rows.items()}, kind)
+        if several:
+            _check_no_vectors([row for row in _read(rows["train"]) if row.label is not None])
+        return {split: [*part] for split, part in rows.items()}, notes
+    named = {split: [_with_label(row, convert) for row in part] for split, part in rows.items()}
+    named, note = (named, []) if separator else _single(named, kind)
     return named, [*notes, *note]
 
 
@@ -124,13 +151,14 @@ def plain_labels(rows: Mapping[Split, Sequence[Row | Rejected]], *, kind: str, w
     where: the column of train, which decides
     """
     named: _Rows = {split: [*part] for split, part in rows.items()}
-    notes = []
-    labels = [row.label for row in named["train"] if isinstance(row, Row)]
-    if (kind in {"auto", "multilabel"} and _mostly_lists(labels)) or (kind != "score" and any(map(_wraps, labels))):
-        first = next(label for label in labels if isinstance(label, str) and list_in(label) is not None)
+    notes: list[str] = []
+    wrapping = next((row.label for row in _read(named["train"]) if _wraps(row.label)), None)
+    if kind != "score" and wrapping is not None:
         named = {split: [_with_label(row, _unwritten) for row in part] for split, part in named.items()}
-        notes.append(f"{where} has lists as text, such as {shown(first)}. They are read as lists.")
-        labels = [row.label for row in named["train"] if isinstance(row, Row)]
+        notes = [f"{where} has lists as text, such as {shown(wrapping)}. They are read as lists."]
+    elif kind in {"auto", "multilabel"}:
+        named, notes = _lists_read(named, where)
+    labels = [row.label for row in _read(named["train"])]
     wrapped = [label for label in labels if _unwrapped(label) is not label]
     if not wrapped:
         return named, notes
@@ -189,57 +217,171 @@ def _single(rows: _Rows, kind: str) -> tuple[_Rows, list[str]]:
     return {split: [_with_label(row, first) for row in part] for split, part in rows.items()}, [note]
 
 
+def _numbers_named(
+    rows: Mapping[Split, Sequence[Row | Rejected]], names: Sequence[str], separator: str, *, where: str
+) -> tuple[_Rows, list[str]]:
+    """Return the rows with the user's names in place of numbers of classes, and a note. Raises as `named_labels`."""
+    labels = [row.label for row in _read(rows["train"])]
+    if separator and any(isinstance(label, str) and separator in label for label in labels):
+        rows = {
+            split: [_with_label(row, lambda label: _parts(label, separator)) for row in part]
+            for split, part in rows.items()
+        }
+        labels = [row.label for row in _read(rows["train"])]
+    if not any(_number_in(item) is not None for label in labels for item in _as_list(label)):
+        raise ValueError(
+            f"{where} has no class numbers that {option('labels')} could name, but values such as "
+            f"{shown(labels[0] if labels else '')}. Remove {option('labels')}"
+        )
+    convert = _class_namer(names, strict=True)
+    for part in rows.values():
+        for row in _read(part):
+            _check_converted(row, convert)
+    listed = ", ".join(f"{number} is {shown(name)}" for number, name in enumerate(names[:8]))
+    note = f"{where} has class numbers, which {option('labels')} names: {listed}{', ...' if len(names) > 8 else ''}."
+    return {split: [_with_label(row, convert) for row in part] for split, part in rows.items()}, [note]
+
+
+def _read(rows: Sequence[Row | Rejected]) -> Iterator[Row]:
+    return (row for row in rows if isinstance(row, Row))
+
+
+def _lists_read(rows: Mapping[Split, Sequence[Row | Rejected]], where: str) -> tuple[_Rows, list[str]]:
+    """Return the rows with lists in place of fields in which lists are written, and a note if train has them.
+
+    Train has lists if at least half of its fields hold one, or if all fields are in brackets and one is a list.
+    Raises ValueError, with file and line, for a field in brackets otherwise.
+    """
+    texts = Counter(row.label for row in _read(rows["train"]) if isinstance(row.label, str) and row.label.strip())
+    lists = [text for text in texts if list_in(text) is not None]
+    if lists and (2 * sum(texts[text] for text in lists) >= texts.total() or all(map(_has_brackets, texts))):
+        note = f"{where} has lists as text, such as {shown(lists[0])}. They are read as lists."
+        return {split: [_with_label(row, _unwritten) for row in part] for split, part in rows.items()}, [note]
+    if not texts and any(isinstance(row.label, list) for row in _read(rows["train"])):  # dev and test may have texts
+        return {split: [_with_label(row, _unwritten) for row in part] for split, part in rows.items()}, []
+    unclear = {*lists, *filter(_has_brackets, texts)}
+    for row in _read(rows["train"]) if unclear else ():
+        if isinstance(row.label, str) and row.label in unclear:
+            raise ValueError(
+                f"{row.place}: the label {shown(row.label)} is written as a list, but other rows are not, or its "
+                f'elements are unclear. Write the label of each row as ["a", "b"]. If it is the name of a class, add '
+                f"{option('kind', 'sequence')}"
+            )
+    return {split: [*part] for split, part in rows.items()}, []
+
+
+def _check_no_vectors(rows: Sequence[Row]) -> None:
+    """Raise ValueError for lists of numbers of one length that are no classes: a number is twice there, or negative."""
+    numbers = all(
+        isinstance(row.label, list) and all(_number_in(item) is not None for item in row.label) for row in rows
+    )
+    if not rows or not numbers or len({len(row.label) for row in rows}) > 1:
+        return
+    for row in rows:
+        if len(set(row.label)) < len(row.label) or any((_number_in(item) or 0) < 0 for item in row.label):
+            raise ValueError(
+                f"{row.place}: the labels are {shown(row.label)}, as long a list as in other rows, so it may be a "
+                "vector. Write 0 or 1 for each label, or names of classes in place of numbers"
+            )
+
+
+def _check_converted(row: Row, convert: Callable[[Any], Any]) -> None:
+    try:
+        convert(row.label)
+    except ValueError as error:
+        raise ValueError(f"{row.place}: {error}") from None
+
+
+def _check_points(rows: Iterator[Row], column: Any) -> None:
+    """Raise ValueError if the points in numbers to predict may separate thousands: 990 and 1.005, 12.000."""
+    texts = {row.label.strip(): row.place for row in rows if isinstance(row.label, str)}
+    points = [text for text in texts if "." in text]
+    thousand = [text for text in points if re.fullmatch(r"[+-]?[1-9]\d{0,2}\.\d{3}", text)]
+    if thousand and thousand == points and (whole := [text for text in texts if re.fullmatch(r"[+-]?\d{3}", text)]):
+        raise ValueError(
+            f"{texts[points[0]]}: the number to predict (column {column!r}) is {points[0]!r}, and other rows have "
+            f"whole numbers such as {whole[0]}. Write {points[0].replace('.', '')} for thousands, or {whole[0]}.000 in "
+            "the other rows"
+        )
+
+
 def _first(names: Sequence[str]) -> str:
     return ", ".join(map(shown, names[:8])) + (", ..." if len(names) > 8 else "")
 
 
-def list_in(text: str) -> list[Any] | dict[Any, Any] | None:
-    """Return the list, or the object, that is written in a field as Python, JSON or NumPy write it; None for none."""
-    body = text.strip()
-    if wrapped := _WRAPPED.fullmatch(body):
-        body = wrapped[1].strip() or "[]"
-    if len(body) > LONGEST or body[:1] + body[-1:] not in {"[]", "()", "{}"}:
+def list_in(text: str, *, single: bool = False) -> list[Any] | dict[Any, Any] | None:
+    """Return the list, or the object, that is written in a field; None for none.
+
+    It may be written as Python, JSON, NumPy, PyTorch, pandas, Postgres or YAML write it.
+
+    single: a word in brackets, such as [bio], is a list too
+    """
+    body = text.strip()[: LONGEST + 1]
+    if body[:1] + body[-1:] == '""':  # JSON in JSON
+        inner = _parsed(body)
+        return list_in(inner) if isinstance(inner, str) and inner[:1] in ("[", "{") else None
+    if re.fullmatch(r"(?:- +\S[^\n]*(?:\n|$))+", body) and ("\n" in body or single):
+        return [line[1:].strip().strip("'\"") for line in body.splitlines()]
+    wrapped = _WRAPPED.fullmatch(body)
+    if wrapped:
+        body = wrapped[2].strip() or "[]"
+    if not _has_brackets(body):
         return None
+    body = _NUMPY.sub(r"\1\2", body)
     inner = body[1:-1].strip()
     between = _QUOTED.sub("", inner)
     if between and not between.strip():  # ['a' 'b'], which Python reads as one text
-        return [_unescaped(single or double) for single, double in _QUOTED.findall(inner)]
-    for parse in (json.loads, _literal):
-        try:
-            value = parse(body)
-        except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
-            continue
-        if isinstance(value, list | tuple | set):
-            return list(value) if not isinstance(value, set) else sorted(value, key=str)
-        return value if isinstance(value, dict) else None
-    if body[0] != "[" or "'" in inner or '"' in inner or not inner:
+        return [_unescaped(quoted or text) for quoted, text in _QUOTED.findall(inner)]
+    value = _parsed(body)
+    pairs = value if wrapped and wrapped[1] == "OrderedDict" and isinstance(value, list) else []
+    if pairs and all(isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str) for pair in pairs):
+        return dict(pairs)
+    if isinstance(value, dict):
+        return value
+    if isinstance(value, list | tuple | set):
+        return sorted(value, key=str) if isinstance(value, set) else list(value)
+    return _unquoted(body[0], inner, single=single)
+
+
+def _unquoted(bracket: str, inner: str, *, single: bool) -> list[Any] | None:
+    """Return the list of words or numbers without quotes in brackets: [1 0], [True False], {bio,new}."""
+    if not inner or re.search("['\"\u2018\u201c\u201d[({]", inner) or (bracket == "{" and ":" in inner):
         return None
-    if "," in inner:  # [bio, new]
+    numbers = inner.split()
+    if bracket == "[" and all(re.fullmatch(r"-?\d+(?:\.\d*)?|True|False", part) for part in numbers):
+        return [part == "True" if part[0] in "TF" else float(part) for part in numbers]
+    if "," in inner:
         return [part.strip() for part in inner.split(",") if part.strip()]
-    numbers = inner.split()  # [1 0 0 1], [1. 0. 0. 1.]
-    return [float(part) for part in numbers] if all(re.fullmatch(r"[01]\.?", part) for part in numbers) else None
+    return [inner] if single and not re.search("[;|]", inner) else None
 
 
-def _literal(body: str) -> Any:
+def _has_brackets(text: str) -> bool:
+    body = text.strip()
+    return body[:1] + body[-1:] in {"[]", "()", "{}"} and not re.match(r"\([^()'\"]*\).*\(", body)  # (x) and (y)
+
+
+def _parsed(body: str) -> Any:
+    """Return the value that JSON or Python reads; None for none."""
     with warnings.catch_warnings(action="ignore"):  # of backslashes that escape nothing
-        return ast.literal_eval(body)
+        for parse in (json.loads, ast.literal_eval):
+            try:
+                return parse(body)
+            except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+                continue
+    return None
 
 
 def _unescaped(text: str) -> str:
     return re.sub(r"\\(.)", r"\1", text)
 
 
-def _mostly_lists(labels: Sequence[Any]) -> bool:
-    """Return True if at least half of the fields with text hold a list."""
-    texts = [label for label in labels if isinstance(label, str) and label.strip()]
-    return bool(texts) and 2 * sum(list_in(text) is not None for text in texts) >= len(texts)
-
-
 def _unwritten(label: Any) -> Any:
-    if isinstance(label, str):
-        parsed = list_in(label)
-        return label if parsed is None else parsed
-    return label
+    if not isinstance(label, str):
+        return label
+    parsed = list_in(label, single=True)
+    if parsed is None and _has_brackets(label):
+        raise ValueError(f'the label {shown(label)} is in brackets, but is no list; write it as ["a", "b"]')
+    return label if parsed is None else parsed
 
 
 def _with_label(row: Row | Rejected, convert: Callable[[Any], Any]) -> Row | Rejected:
@@ -253,14 +395,16 @@ def _with_label(row: Row | Rejected, convert: Callable[[Any], Any]) -> Row | Rej
 
 
 def _width(labels: Sequence[Any], names: Sequence[str], *, texts: bool) -> int:
-    """Return the number of places if all labels are vectors of 0 and 1 of one length, else 0. texts: may be texts"""
+    """Return the number of places if more than half of the labels are vectors of 0 and 1 of one length, else 0.
+
+    texts: vectors may be texts
+    """
     if not texts and any(isinstance(label, str) for label in labels):
         return 0
-    vectors = [vector_in(label, len(names)) for label in labels if label is not None and label != ""]
-    if not vectors or any(vector is None for vector in vectors):
-        return 0
-    lengths = {len(vector) for vector in vectors if vector is not None}
-    return lengths.pop() if len(lengths) == 1 else 0
+    labels = [label for label in labels if label is not None and label != ""]
+    lengths = Counter(len(vector) for label in labels if (vector := vector_in(label, len(names))) is not None)
+    width, count = next(iter(lengths.most_common(1)), (0, 0))
+    return width if 2 * count > len(labels) else 0
 
 
 def vector_in(label: Any, places: int = 0) -> list[bool] | None:
@@ -269,10 +413,12 @@ def vector_in(label: Any, places: int = 0) -> list[bool] | None:
     places  number of names that are stated: a text of as many digits, such as "1001", is then a vector too
     """
     if isinstance(label, str):
-        digits = places > 1 and re.fullmatch(rf"[01]{{{places}}}", label.strip())
-        if not digits and not _VECTOR.fullmatch(label.strip()):
+        text = label.strip()
+        if places > 1 and re.fullmatch(rf"[01]{{{places}}}", text):
+            return [digit == "1" for digit in text]
+        if not _VECTOR.fullmatch(text):
             return None
-        label = re.findall("[01]", label)
+        label = [part[0] in "1Tt" for part in re.findall(_MARK, text, re.IGNORECASE)]
     if not isinstance(label, list | tuple) or len(label) < 2:
         return None
     marks = [_spelling(value) for value in label]
@@ -292,7 +438,10 @@ def _vector_namer(names: Sequence[str]) -> Callable[[Any], list[str]]:
     def named(label: Any) -> list[str]:
         vector = vector_in(label, len(names))
         if vector is None or len(vector) != len(names):
-            raise ValueError(f"the labels are {shown(label)}, but must be {len(names)} zeros and ones; correct it")
+            raise ValueError(
+                f"the labels are {shown(label)}, but must be {len(names)} zeros and ones, as in most rows; correct it, "
+                "or write names of classes in place of 0 and 1"
+            )
         return [name for name, mark in zip(names, vector, strict=True) if mark]
 
     return named
@@ -311,8 +460,8 @@ def _hot_namer(label: Any) -> list[str]:
 
 def _number_in(label: Any) -> int | None:
     """Return the number of a class that a label is, as a number or as text; None if it is none."""
-    if isinstance(label, str) and re.fullmatch(r"\d+", label.strip()):
-        return int(label)
+    if isinstance(label, str) and (number := re.fullmatch(r"(-?\d+)(?:\.0*)?", label.strip())):
+        return int(number[1])
     if isinstance(label, float) and label.is_integer():
         return int(label)
     return label if isinstance(label, int) and not isinstance(label, bool) else None
@@ -322,21 +471,40 @@ def _as_list(label: Any) -> Sequence[Any]:
     return label if isinstance(label, list | tuple) else [label]
 
 
-def _class_namer(names: Sequence[str]) -> Callable[[Any], Any]:
-    """Return the function from a number of a class, or a list of them, to the names; other values stay as they are."""
+def _parts(label: Any, separator: str) -> Any:
+    """Return the labels that a separator separates in a field; other values as they are."""
+    return [part.strip() for part in label.split(separator) if part.strip()] if isinstance(label, str) else label
+
+
+def _class_namer(names: Sequence[str], *, strict: bool = False) -> Callable[[Any], Any]:
+    """Return the function from a number of a class, or a list of them, to the names.
+
+    strict  True: other values than numbers and names raise ValueError, except those without a label.
+            False: other values stay as they are, and -1 is a label that is withheld.
+    """
 
     def named(label: Any) -> Any:
         if isinstance(label, list | tuple):
             return type(label)(map(named, label))
         number = _number_in(label)
-        if number is None:
+        if number == WITHHELD and not strict:
+            raise ValueError("the label is -1, which marks a row without a label; remove the row")
+        if number is None and (not strict or label in names or class_name(label, "")[0] is None):
             return label
-        if number == WITHHELD:
-            return None
+        if number is None:
+            mark = next(
+                (mark for mark in ";|, " if all(part.strip().isdecimal() for part in str(label).split(mark))), ""
+            )
+            way_out = f"If the row has several labels, add {option('separator', mark)}" if mark else "Correct the row"
+            raise ValueError(f"the label {shown(label)} is neither a class number nor among {_first(names)}. {way_out}")
         if not 0 <= number < len(names):
+            way_out = (
+                f". If classes are numbered from 1, begin {option('labels')} with a name for 0: none,{names[0]},..."
+                if strict and number == len(names)
+                else "; correct the row"
+            )
             raise ValueError(
-                f"{shown(label)} is not a class number: there are {len(names)} classes, numbered from 0; correct "
-                "the row"
+                f"{shown(label)} is not a class number: there are {len(names)} classes, numbered from 0{way_out}"
             )
         return names[number]
 
@@ -357,15 +525,16 @@ def task_kind(values: Sequence[Any], *, kind: Stated, separator: str, where: str
     texts = [value for value in values if isinstance(value, str) and value.strip()]
     spellings = dict.fromkeys(texts)  # few: most rows share a label
     written = next((text for text in spellings if thousands(text)), "")
-    if written and all(_number((thousands(text) or text).replace(",", ".")) is not None for text in spellings):
+    numbers = [_written_number(text) for text in spellings]
+    if written and all(number is not None for number in numbers):
+        several = f". If a row has several labels, add {option('separator', ',')}" if "," in written else ""
         raise ValueError(
             f"{where}: {shown(written)} is a number with thousands separators. Write {thousands(written)}, and add "
-            f"{option('kind', 'score')} for numbers to predict"
+            f"{option('kind', 'score')} for numbers to predict{several}"
         )
     decimals = [value for value in values if isinstance(value, float) and math.isfinite(value) and value % 1]
     if decimals and sum(isinstance(value, int | float) for value in values) > len(texts):
         return "score"
-    numbers = [_number(text) for text in spellings]
     if numbers and all(number is not None for number in numbers):
         distinct = {number for number in numbers if number is not None}
         if len(distinct) > MANY_NUMBERS and not all(map(float.is_integer, filter(math.isfinite, distinct))):
@@ -373,6 +542,7 @@ def task_kind(values: Sequence[Any], *, kind: Stated, separator: str, where: str
                 f"{where}: has {len(distinct):,} different numbers, such as {shown(texts[0])}. Are they numbers to "
                 f"predict, or names of classes? Add one of: {option('kind', 'score')} or "
                 f"{option('kind', 'sequence')}"
+                + (f", or {option('separator', ',')} if a row has several labels" if "," in "".join(spellings) else "")
             )
     return "sequence"
 
@@ -415,8 +585,8 @@ def check_separator(values: Sequence[Any], kind: Kind, *, separator: str, where:
 def one_spelling(labels: Sequence[Placed], *, fold: bool, of: str = "rows") -> dict[str, str]:
     """Return class -> the spelling that replaces it, over the labels of all files.
 
-    fold  True: of classes that differ only by case, spaces, Unicode composition, invisible characters or the zeros of a
-          whole number (1, 1.0, 01), the most frequent replaces all.
+    fold  True: of classes that differ only by case, spaces, Unicode composition, invisible characters or the
+          spelling of a number (1, 1.0, 01), the most frequent replaces all.
           False: Raises ValueError for such classes, naming two, with place and number of rows
     of    what has a class ("rows", "words"), for the error
     """
@@ -428,7 +598,7 @@ def one_spelling(labels: Sequence[Placed], *, fold: bool, of: str = "rows") -> d
             first.setdefault(name, place)
     alike: dict[str, list[str]] = {}
     for name, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
-        alike.setdefault(_folded(name), []).append(name)
+        alike.setdefault(folded(name), []).append(name)
     for names in alike.values():
         if len(names) > 1 and not fold:
             often, rare = names[:2]
@@ -497,7 +667,7 @@ def notes_on_numbers(labels: Placed, *, kind: Stated, where: str) -> list[str]:
     Return no note unless the kind is "auto".
     """
     names = {name for _, label in labels for name in classes_in(label)}
-    ratings = len(names) in RATINGS and all(_number(name) is not None for name in names)
+    ratings = len(names) in RATINGS and all(_written_number(name) is not None for name in names)
     if kind != "auto" or not (ratings or _may_be_amounts(names, len(labels))):
         return []
     return [
@@ -626,18 +796,30 @@ def _classes(value: Any, column: str, separator: str) -> tuple[tuple[str, ...] |
     return tuple(sorted(names)), ""
 
 
-def _folded(name: str) -> str:
-    """Return the class without case, Unicode composition, invisible characters and additional spaces; a whole number
-    without zeros before it and after its point.
+def folded(name: str) -> str:
+    """Return the key that spellings of one label share: without case, Unicode composition, invisible characters,
+    additional spaces, kinds of digits, hyphens and Arabic letters, and vowel signs. A number is its decimal value.
     """
-    plain = " ".join(visible(unicodedata.normalize("NFKC", name)).casefold().split())
-    number = re.fullmatch(r"([+-]?)0*(\d+)(?:\.0*)?", plain)
-    return f"{number[1].replace('+', '')}{number[2]}" if number else plain
+    plain = visible(unicodedata.normalize("NFKC", name)).casefold().replace("i\u0307", "i").translate(_SPELLINGS)
+    plain = " ".join(plain.split())
+    if not plain.isascii():
+        plain = "".join(_ascii_mark(mark) for mark in plain)
+    if len(plain) > 25 or not _DECIMAL.fullmatch(plain):  # decimal rounds to 28 digits
+        return plain
+    value = decimal.Decimal(plain.replace(",", "."))
+    return str(value.normalize()) if value else "0"
+
+
+def _ascii_mark(mark: str) -> str:
+    """Return the digit 0 to 9 for a decimal digit of any script, "-" for a hyphen or dash, else the character."""
+    if mark.isdecimal():
+        return str(unicodedata.decimal(mark))
+    return "-" if unicodedata.category(mark) == "Pd" else mark
 
 
 def visible(name: str) -> str:
     """Return the name without characters that have no shape, such as a zero-width space or a byte order mark."""
-    return "".join(mark for mark in name if unicodedata.category(mark) != "Cf")
+    return "".join(mark for mark in name if unicodedata.category(mark) != "Cf" and mark not in SHAPELESS)
 
 
 def thousands(text: str) -> str:
@@ -649,6 +831,8 @@ def thousands(text: str) -> str:
     written = text.strip().replace("\u2019", "'")
     if not _SEPARATED.fullmatch(written):
         return ""
+    if indian := re.fullmatch(r"([+-]?\d{1,2}(?:,\d{2})+,\d{3})(\.\d+)?", written):
+        return indian[1].replace(",", "") + (indian[2] or "")
     for mark, point in (
         (",", "."),
         (".", ","),
@@ -669,3 +853,8 @@ def _number(value: Any) -> float | None:
         return float(value)
     except (TypeError, ValueError, OverflowError):
         return None
+
+
+def _written_number(text: str) -> float | None:
+    """Return a number that may have separators of thousands or a decimal comma; None if it is none."""
+    return _number((thousands(text) or text).replace(",", "."))

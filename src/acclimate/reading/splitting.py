@@ -214,8 +214,11 @@ def _same_texts(examples: Sequence[Example]) -> tuple[list[int], str]:
         note = f" {max(counts.values()):,} rows are nearly equal. Only those with the same words were kept together."
         same = duplicate_pairs(texts, near=0)
         counts = Counter(same)
+    order = " (the two texts of a pair in either order)" if any(example.pair for example in examples) else ""
     if copies := sum(count for count in counts.values() if count > 1):
-        note += f" {copies:,} rows have exactly or nearly the same text as another row and are in the same split."
+        note += (
+            f" {copies:,} rows have exactly or nearly the same text as another row{order} and are in the same split."
+        )
     return same, note
 
 

@@ -214,8 +214,13 @@ def _has_word_rows(source: Source, columns: Columns) -> bool:
     """Return True if the first rows of a table have a text without spaces, no list, and a tag."""
     rows = [values for _, values in islice(table_rows(source, columns.names()), PEEKED) if not isinstance(values, str)]
     words = [values.get(columns.text) for values in rows]
-    plain = (not word or (isinstance(word, str) and len(word.split()) < 2 and list_in(word) is None) for word in words)
+    plain = (not word or (isinstance(word, str) and len(word.split()) < 2 and not _is_list(word)) for word in words)
     return any(words) and all(plain)
+
+
+def _is_list(word: str) -> bool:
+    """Return True if a list is written in the field. (S,S) is a word."""
+    return list_in(word) is not None and re.search("['\"]|^\\[", word) is not None
 
 
 def _sentence_column(source: Source, columns: Columns) -> str:

@@ -114,7 +114,7 @@ def files_of(path: Path) -> list[Path]:
             raise ValueError(f"{named(path)}: no file below it ends in {', '.join(ENDINGS)}. Name another folder")
         return files
     check_file(path)
-    if not path.name.endswith((*ENDINGS, *ARRAYS)):
+    if not path.name.lower().endswith((*ENDINGS, *ARRAYS)):
         raise ValueError(
             f"{named(path)}: its name must end in one of {', '.join((*ENDINGS, '.json'))}. Rename or convert it"
         )
@@ -132,7 +132,7 @@ def check_documents(path: Path, *, field: str = "text") -> None:
 
 def unread_in(folder: Path) -> list[Path]:
     """Return the files below the folder that `read_documents` skips because of their endings, ordered by path."""
-    return [file for file in _folder_files(folder, every=True) if not file.name.endswith(ENDINGS)]
+    return [file for file in _folder_files(folder, every=True) if not file.name.lower().endswith(ENDINGS)]
 
 
 def _folder_files(folder: Path, *, every: bool = False) -> Iterator[Path]:
@@ -161,9 +161,13 @@ def _folder_files(folder: Path, *, every: bool = False) -> Iterator[Path]:
                 continue
             if entry.is_dir():
                 waiting.append(entry)
-            elif (every or entry.name.endswith(ENDINGS)) and entry.is_file():
+            elif (every or entry.name.lower().endswith(ENDINGS)) and entry.is_file():
                 files.append(entry)
-    return iter(sorted(files))
+    inodes: dict[tuple[int, int], Path] = {}
+    for file in sorted(files, key=lambda file: (file.is_symlink(), file)):  # a link to a file below is no second file
+        about = file.stat()
+        inodes.setdefault((about.st_dev, about.st_ino), file)
+    return iter(sorted(inodes.values()))
 
 
 def document_rows(
@@ -180,7 +184,7 @@ def document_rows(
         ".parquet": partial(_columns, file, field, limits, parquet_columns, parquet_rows),
         ".arrow": partial(_columns, file, field, limits, arrow_columns, arrow_rows),
     }
-    return ((f"{name}:{number}", values) for number, values in readers[Path(unpacked_name(file)).suffix]())
+    return ((f"{name}:{number}", values) for number, values in readers[Path(unpacked_name(file)).suffix.lower()]())
 
 
 def _lines(file: Path, field: str, limits: ReadLimits) -> NumberedRows:

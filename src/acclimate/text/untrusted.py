@@ -6,6 +6,7 @@ ValueError that names it.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -302,7 +303,8 @@ def check_file(path: Path) -> bytes:
 
 
 def _unreadable(path: Path, error: OSError) -> ValueError:
-    return ValueError(f"{named(path)}: cannot be read ({error.strerror}). Check its target and permissions")
+    way_out = "Check the path" if error.errno == errno.ENAMETOOLONG else "Check its target and permissions"
+    return ValueError(f"{named(path)}: cannot be read ({error.strerror}). {way_out}")
 
 
 def _nearest_name(path: Path) -> str:
@@ -361,7 +363,7 @@ def wide_encoding(head: bytes) -> str | None:
 
 def unpacked_name(path: Path) -> str:
     """Return the file's name without .gz or .zst."""
-    return path.name.removesuffix(path.suffix) if path.suffix in PACKINGS else path.name
+    return path.name.removesuffix(path.suffix) if path.suffix.lower() in PACKINGS else path.name
 
 
 def named(path: Path) -> str:
