@@ -190,14 +190,14 @@ def test_dev_rows_from_a_template_find_the_test_texts_and_not_only_one_another()
 
 def test_a_pair_of_which_one_text_has_no_words_leaks_by_both():
     item = pair("item", text("passage"), "?!")
-    train = [pair("same", item.text, "?"), pair("another", item.text, text("words")), pair("other", text("other"), "?")]
+    train = [pair("same", item.text, "?!"), pair("another", item.text, "?"), pair("other", text("other"), "?!")]
     overlap = found_in_rows("train", train, Sealed({"dev": [], "test": [item]}))
     assert overlap.leaking == {"test": {"same"}}
 
 
-def test_a_text_without_words_leaks_into_another_one_without():
-    train = [Example("same", "?", "acid"), Example("words", text("words"), "acid")]
-    test = [Example("item", "?!", "acid"), Example("again", "...", "base"), *examples("test", 3)]
+def test_a_text_without_words_leaks_into_one_with_the_same_signs():
+    train = [Example("same", " ?!", "acid"), Example("emoji", "😀😁", "acid"), Example("words", text("words"), "acid")]
+    test = [Example("item", "?!", "acid"), Example("again", "?!", "base"), Example("not", "😁😀", "acid")]
     overlap = found_in_rows("train", train, Sealed({"dev": [], "test": test}))
     assert overlap.leaking == {"test": {"same"}}
     assert [(leak.kind, leak.references, leak.same_label) for leak in overlap.leaks()] == [("exact", 2, 1)]

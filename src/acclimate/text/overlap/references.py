@@ -1,6 +1,6 @@
 """Find texts that contain a reference text or a part of it. So leaks of dev and test texts are found.
 
-exact      the same words in the same order (`normalised_words`)
+exact      the same words in the same order (`compared_words`)
 near       character 5-grams of the normalised texts with a Jaccard similarity of at least `near`: candidates by MinHash
            and locality-sensitive hashing, each verified by the exact similarity
 13-gram    a common run of 13 words (the rule of GPT-3's and later contamination checks)
@@ -27,7 +27,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from acclimate.core.machines import map_threads, processors
-from acclimate.text.overlap.words import normalised_words
+from acclimate.text.overlap.words import compared_words, normalised_words, with_signs
 
 MOST = 100  # different reference texts that are reported for one scanned text
 HALF = 0.5  # of a reference's runs of 13 words
@@ -92,7 +92,7 @@ class References:
         owners: dict[str, list[int]] = {}  # texts with the same words are indexed once
         for number, (name, text) in enumerate(texts):
             self._ids.append(name)
-            words = normalised_words(text)
+            words = compared_words(text)
             if words:
                 owners.setdefault(words, []).append(number)
         self._owners = list(owners.values())
@@ -127,7 +127,7 @@ class References:
         """Return the batch and what the compiled loops find in it. Several threads run this at a time."""
         from acclimate.text.overlap.search import folding_table, pack_texts, scan_texts
 
-        packed = pack_texts([text for _, text in batch])
+        packed = pack_texts([with_signs(text) for _, text in batch])
         exact = np.empty(len(batch), np.int64)
         hit_room, pair_room = 1 << 12, 1 << 10
         while True:
@@ -164,7 +164,7 @@ class References:
         from acclimate.text.overlap.kernels import different_shingles, similarity
         from acclimate.text.overlap.search import CANDIDATES
 
-        pieces, alike = different_shingles(normalised_words(text)), dict[int, Evidence]()
+        pieces, alike = different_shingles(compared_words(text)), dict[int, Evidence]()
         for compared, reference in enumerate(candidates.tolist()):
             if len(alike) == most:
                 return alike, compared == len(candidates)
