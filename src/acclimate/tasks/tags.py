@@ -180,8 +180,8 @@ def standard_tags(tags: Collection[str]) -> dict[str, str]:
         typed = {tag: match for tag in names if (match := re.fullmatch(rf"({letter}|[biesluw])[-_:./](.+)", tag))}
         outside = next(iter(names - typed.keys()), "")
         alone = len(typed) == len(names) - 1 and not re.search(r"\w\W\w", outside)
-        types = {match[2].lower() for match in typed.values()}
-        if not alone or outside.lower() in types or not any(tag[0] in "BbIi" for tag in typed):
+        named = {match[2].lower() for match in typed.values()}
+        if not alone or outside.lower() in named or not any(tag[0] in "BbIi" for tag in typed):
             return {}
         names = {*typed}
         if scheme_of(names) is not None:
