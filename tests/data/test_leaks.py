@@ -191,11 +191,11 @@ def test_dev_rows_from_a_template_find_the_test_texts_and_not_only_one_another()
 
 def test_texts_without_words_leak_into_others_without_and_of_a_pair_with_both():
     item = pair("item", text("passage"), "?!")
-    train = [pair("same", item.text, "?"), pair("another", item.text, text("words")), pair("other", text("other"), "?")]
+    train = [pair("same", item.text, "?!"), pair("another", item.text, "?"), pair("other", text("other"), "?!")]
     overlap = found_in_rows("train", train, Sealed({"dev": [], "test": [item]}))
     assert overlap.leaking == {"test": {"same"}}
-    train = [Example("same", "?", "acid"), Example("words", text("words"), "acid")]
-    test = [Example("item", "?!", "acid"), Example("again", "...", "base"), *examples("test", 3)]
+    train = [Example("same", " ?!", "acid"), Example("emoji", "😀😁", "acid"), Example("words", text("words"), "acid")]
+    test = [Example("item", "?!", "acid"), Example("again", "?!", "base"), Example("not", "😁😀", "acid")]
     overlap = found_in_rows("train", train, Sealed({"dev": [], "test": test}))
     assert overlap.leaking == {"test": {"same"}}
     assert [(leak.kind, leak.references, leak.same_label) for leak in overlap.leaks()] == [("exact", 2, 1)]

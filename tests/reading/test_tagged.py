@@ -57,6 +57,13 @@ def beside(tmp_path: Path) -> Path:
         ("train.bio", WRITTEN.replace("\t", " NN B-NP ").replace("\n", "\r\n")),
         ("train.iob2", f"\ufeff# id 1\n# text = APC2 is new\n{WRITTEN}"),
         ("train.tags", WRITTEN.replace("\t", "\tNN\t")),
+        ("train.iob", f"# sent_id = 1\n# text = APC2 is new .\n{WRITTEN}# new document\n".replace("\t", " ")),
+        (
+            "train.conll",
+            f"# id 5239d0\tdomain=en\n{WRITTEN}".replace("\tB", " _ _ B")
+            .replace("\tI", " _ _ I")
+            .replace("\tO", " _ _ O"),
+        ),
     ],
 )
 def test_lines_of_a_word_and_its_tag_make_sentences(beside, name, content):
@@ -217,6 +224,10 @@ FORMS = {
     "b-PER i-PER b-LOC o": ("B-PER", "I-PER", "B-LOC", "O"),
     "PER PER LOC O": ("I-PER", "I-PER", "I-LOC", "O"),
     "B-PER L-PER U-LOC O": ("B-PER", "L-PER", "U-LOC", "O"),
+    "B-PER I-PER B-LOC _": ("B-PER", "I-PER", "B-LOC", "O"),
+    "b-PER i-PER b-LOC NULL": ("B-PER", "I-PER", "B-LOC", "O"),
+    "Begin-PER Inside-PER Begin-LOC О": ("B-PER", "I-PER", "B-LOC", "O"),
+    "人 人 地名 O": ("I-人", "I-人", "I-地名", "O"),
     "I-PER E-PER E-LOC O": ("B-PER", "I-PER", "B-LOC", "O"),
 }
 LAYOUTS = {
@@ -225,6 +236,11 @@ LAYOUTS = {
     "germeval.tsv": "{count}\t{word}\t{tag}\tO",
     "uner.conllu": "{count}\t{word}\t{tag}\t-\tuser",
     "constant.conll": "{word} {tag} _",
+    "swapped.conll": "{tag} {word}",
+    "offsets.conll": "{tag} {count} 9 {word}",
+    "scores.conll": "{word} {word} NN {tag} 0.9{count}",
+    "numbers.conll": "{word} {tag} {count}",
+    "quoted.tsv": '"{word}"\t"{tag}"',
 }
 
 
@@ -246,6 +262,43 @@ def test_other_tags_and_layouts_are_read_and_said(tmp_path, tags, name):
     assert any(" read as " in note for note in labelled.notes if "The tags" not in note) != (
         usual and name == "plain.conll"
     )
+
+
+WORDLESS = {
+    "{number} {count} {word} {tag}": "--text 3 --label 4",
+    "{number}.{count} {word} {tag}": "--text 2 --label 3",
+    "{number}-{count}\t0-4\t{word}\t_\t*": "--text 3 --label NUMBER",
+    "<s> {word} {tag}": "--text 2 --label 3",
+    "bc/cctv_00 0 {count} {word} NN (NP* -": "--text 4 --label NUMBER",
+}
+
+
+def layout(form: str, sentences: int) -> str:
+    """So many sentences, a line of this form for each word."""
+    return "\n\n".join(
+        "\n".join(
+            form.format(number=number, count=count, word=f"{word}{number % 7}", tag=tag)
+            for count, (word, tag) in enumerate(zip(["Ann", "is", "here"], ("B-PER", "O", "O"), strict=True), 1)
+        )
+        for number in range(1, sentences + 1)
+    )
+
+
+@pytest.mark.parametrize("form", WORDLESS)
+def test_a_first_field_without_words_is_an_error_with_the_fields(tmp_path: Path, form: str) -> None:
+    (tmp_path / "train.conll").write_text(layout(form, 40))
+    with pytest.raises(ValueError, match=rf"train\.conll: field 1 .* {WORDLESS[form]}\. .* fields 1 '"):
+        read_files(LabelledFiles(tmp_path / "train.conll"))
+
+
+@pytest.mark.parametrize("form", ["{count} {word} {tag}", "{tag} {word}", "{word} {tag} _"])
+@pytest.mark.parametrize("of", ["train", "dev"])
+def test_each_file_has_its_own_fields(tmp_path: Path, form: str, of: str) -> None:
+    for split, sentences in (("train", 40), ("dev", 5)):
+        (tmp_path / f"{split}.conll").write_text(layout(form if split == of else "{word} {tag}", sentences))
+    labelled = read_files(LabelledFiles(tmp_path / "train.conll", tmp_path / "dev.conll"))
+    assert {row.label for rows in labelled.splits.values() for row in rows} == {("B-PER", "O", "O")}
+    assert labelled.splits["dev"][0].text == "Ann1 is1 here1"
 
 
 def test_conllu_has_ranges_and_fields_by_number(tmp_path):
@@ -302,3 +355,40 @@ def test_a_word_a_row_and_lists_in_fields_are_sentences(tmp_path, name):
     labelled = read_files(options)
     first = next(row for rows in labelled.splits.values() for row in rows if row.text.startswith("Ann0 "))
     assert (first.text, first.label, labelled.metric.name) == ("Ann0 is here0", ("B-PER", "O", "O"), "entity_f1")
+
+
+@pytest.mark.parametrize(
+    ("head", "tags", "documents", "says"),
+    [
+        ("doc,sent,text,label", "NOUN VERB", 2, "rows with the same value of 'sent' and 'doc' are a sentence"),
+        ("origin,sent,text,label", "B-PER O", 3, "Each run of rows is a sentence"),
+        ("doc,Sentence #,text,label", "0 1", 1, "are numbers. If they mean B-"),
+        ("sentiment,sid,text,label", "B_PER O", 1, "rows with the same value of 'sid' are a sentence"),
+    ],
+)
+def test_sentences_of_a_table_go_by_their_column_whatever_the_tags(
+    tmp_path: Path, head: str, tags: str, documents: int, says: str
+) -> None:
+    rows = [
+        f"{number // documents},{number % documents if documents > 1 else number},{word}{number},{tag}"
+        for number in range(40)
+        for word, tag in zip(["Ann", "is"], tags.split(), strict=True)
+    ]
+    rows[4] = rows[4].replace("Ann", "Ann ")
+    (tmp_path / "train.csv").write_text("\n".join([head, *rows]))
+    labelled = read_files(LabelledFiles(tmp_path / "train.csv"))
+    assert {row.text.count(" ") for rows in labelled.splits.values() for row in rows} == {1}
+    assert (labelled.kind, sum(map(len, labelled.splits.values()))) == ("tokens", 39)
+    assert "train.csv:6: the word 'Ann 2'" in labelled.notes[0]
+    assert any(says in note for note in labelled.notes)
+    (tmp_path / "train.csv").write_text("\n".join([head, *sorted(rows, key=lambda row: row[::-1])]))
+    with pytest.raises(ValueError, match=r"train\.csv:\d+: a row of the sentence .* --group NAME"):
+        read_files(LabelledFiles(tmp_path / "train.csv"))
+
+
+@pytest.mark.parametrize("name", ["sentiment", "consent", "absent", "sentence_type"])
+def test_a_column_that_only_contains_sent_numbers_no_sentences(tmp_path: Path, name: str) -> None:
+    rows = [f"yes,word{number},{'B-PER' if number % 3 else 'O'}" for number in range(60)]
+    (tmp_path / "train.csv").write_text("\n".join([f"{name},text,label", *rows]))
+    with pytest.raises(ValueError, match=rf"--group NAME; the other columns are \['{name}'\]"):
+        read_files(LabelledFiles(tmp_path / "train.csv"))

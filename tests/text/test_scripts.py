@@ -8,7 +8,17 @@ import pytest
 
 from acclimate.text.overlap.near_duplicates import grams
 from acclimate.text.overlap.words import jaccard, normalised_words
-from acclimate.text.scripts import MARKS, UNSPACED, divided_words, is_simple, plain, terms, unspaced_share, words_in
+from acclimate.text.scripts import (
+    MARKS,
+    UNSPACED,
+    divided_words,
+    is_simple,
+    plain,
+    terms,
+    unspaced_share,
+    words_as_written,
+    words_in,
+)
 from acclimate.text.vocabulary import vocabulary_words
 
 
@@ -50,6 +60,7 @@ def test_marks_stay_with_their_letters_and_spellings_of_one_word_are_one(text, w
     {
         "Chinese": ("我喜欢3号。", ["我", "喜", "欢", "3", "号"], ["我", "喜", "欢", "号"]),
         "Japanese": ("テストを行うtest", ["テスト", "を", "行", "う", "test"], ["テスト", "を", "行", "う", "test"]),
+        "Katakana beside Latin": ("アニメvery2カラー", ["アニメ", "very2", "カラー"], ["アニメ", "very2", "カラー"]),
         "Thai": ("ที่ดี a", ["ที่", "ดี", "a"], ["ที่", "ดี"]),
         "Lao": ("ດີ ab", ["ດີ", "ab"], ["ດີ", "ab"]),
         "Burmese": ("မြန်", ["မြ", "န်"], ["မြ", "န်"]),
@@ -60,8 +71,17 @@ def test_marks_stay_with_their_letters_and_spellings_of_one_word_are_one(text, w
     }.values(),
 )
 def test_letters_of_scripts_without_spaces_are_words(text, words, long):
-    assert divided_words(text) == words
-    assert terms(text) == long
+    assert divided_words(plain(text, lower=False)) == words
+    assert words_as_written(plain(text, lower=False)).findall(plain(text, lower=False)) == words
+    assert terms(plain(text, lower=False)) == long
+
+
+@pytest.mark.parametrize(
+    "text", ["مُحَمَّد كتـــاب", "می\u200cخواهم", "co\u00adop \ufeffnew", "शब्द का\u200dम", "ที่ดี a\u0301"]
+)
+def test_words_as_written_are_those_of_the_plain_text(text):
+    words = words_as_written(text).findall(text)
+    assert [plain(word) for word in words] == divided_words(plain(text))
 
 
 def test_texts_with_simple_letters_have_the_words_of_the_general_patterns():

@@ -21,7 +21,7 @@ def words_of(text):
         if start:
             pieces.append("")
         pieces[-1] += character
-    return [piece.strip() for piece in pieces if piece.strip()]
+    return [word for piece in pieces if (word := piece.strip().strip("\u200b"))]
 
 
 @pytest.mark.parametrize(
@@ -37,6 +37,7 @@ def words_of(text):
         ("❤\ufe0flove $5", ["❤\ufe0f", "love", "$", "5"]),
         ("हिन्दी", ["हिन्दी"]),
         ("a\u00a0b\tc\nd", ["a", "b", "c", "d"]),
+        ("ab\u200bcd", ["ab", "cd"]),
         ("... ", [".", ".", "."]),
     ],
 )
@@ -75,7 +76,7 @@ def naive_words(text):
     for character in text:
         category = unicodedata.category(character)
         point = ord(character)
-        if character.isspace() or category[0] == "Z":
+        if character.isspace() or category[0] == "Z" or character == "\u200b":
             kind = " "
         elif 0x4E00 <= point <= 0x9FFF:
             kind = "."

@@ -33,7 +33,7 @@ from acclimate.reading.labelled import Labelled
 from acclimate.reading.splitting import template_keys, text_keys
 from acclimate.reports.page import amount, beginning, share
 from acclimate.text.overlap.references import HALF, Match, References
-from acclimate.text.overlap.words import GRAM, normalised_words
+from acclimate.text.overlap.words import GRAM, compared_words
 
 KINDS: tuple[LeakKind, ...] = get_args(LeakKind)
 SEALED: tuple[Split, ...] = ("dev", "test")
@@ -208,7 +208,7 @@ class Sealed:
                 yield row, _strongest(items), complete
 
     def _number(self, text: str, item: int) -> int:
-        number = self._numbers.setdefault(normalised_words(text), len(self._holders))
+        number = self._numbers.setdefault(compared_words(text), len(self._holders))
         if number == len(self._holders):
             self._holders.append([])
         if item not in self._holders[number][-1:]:
@@ -217,7 +217,7 @@ class Sealed:
 
     def _met(self, text: str, matches: Sequence[Match]) -> Met:
         """Return the matches by indexed text. A part without words matches another such part."""
-        if not matches and "" in self._numbers and not normalised_words(text):
+        if not matches and "" in self._numbers and not compared_words(text):
             return {self._numbers[""]: Match("exact", "", "", 1.0, "")}
         return {int(match.reference): match for match in matches}
 
@@ -266,7 +266,7 @@ def copies(split: Split, rows: Sequence[Example], *, near: float = NEAR) -> Copi
     repeated = [members for members in groups.values() if len(members) > 1]
     if not repeated:
         return None
-    words = [normalised_words(text) for text in texts]
+    words = [compared_words(text) for text in texts]
     conflicts = [pair for members in repeated for pair in _conflicts(members, rows, words)]
     laid_out = [" ".join(text.lower().split()) for text in texts]
     plain = {words[first] for members in repeated for first, _ in _conflicts(members, rows, laid_out)}
@@ -355,7 +355,7 @@ def find_partners(labelled: Labelled, *, every: bool = False) -> tuple[Partners,
         train = test = tuple(row for rows in labelled.splits.values() for row in rows)
     rows = train if every else (*train, *test)
     items = range(len(rows) - len(test), len(rows))
-    words = [(normalised_words(row.text), normalised_words(row.pair or "")) for row in rows]
+    words = [(compared_words(row.text), compared_words(row.pair or "")) for row in rows]
     of_pairs = iter(text_keys([row for row in rows if row.pair]))
     texts: Keys = [next(of_pairs) if row.pair else () for row in rows]
     pairs: Keys = [("\n".join(both),) if all(both) else () for both in words]

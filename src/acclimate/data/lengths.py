@@ -32,7 +32,7 @@ from acclimate.models.directory import (
 from acclimate.models.families import positions_read
 from acclimate.reports.page import share
 from acclimate.tasks.task import Kind
-from acclimate.text.scripts import divided_words, words_in
+from acclimate.text.scripts import divided_words, plain, words_as_written
 
 if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
@@ -146,7 +146,7 @@ def lengths_in_words(texts: Sequence[TextOrPair], limit: int) -> Lengths:
 
     In scripts without spaces each letter is a word.
     """
-    counts = [len(divided_words(text)) + len(divided_words(pair or "")) for text, pair in texts]
+    counts = [sum(len(divided_words(plain(part))) for part in (text, pair or "")) for text, pair in texts]
     return Lengths("words", len(texts), *_spread(np.array(counts)), limit)
 
 
@@ -203,7 +203,7 @@ def _suggested(tokens: np.ndarray, limit: int, reads: int | None) -> int | None:
 
 
 def pieces(of: str, texts: Sequence[TextOrPair], encoded: Sequence[Sequence[Encoding]], by: Reader) -> Pieces | None:
-    """Return how the tokenizer breaks the texts' words (`scripts.words_in`); None if there is no word."""
+    """Return how the tokenizer breaks the texts' words (`scripts.words_as_written`); None if there is no word."""
     words = total = whole = unknown = tokens = 0
     counts: Counter[str] = Counter()
     parts: dict[str, int] = {}
@@ -212,7 +212,7 @@ def pieces(of: str, texts: Sequence[TextOrPair], encoded: Sequence[Sequence[Enco
         ends = [end for _, end in encoding.offsets]
         tokens += len(ends)
         unknown += encoding.ids.count(by.unknown) if by.unknown is not None else 0
-        for match in words_in(text).finditer(text):
+        for match in words_as_written(text).finditer(text):
             count = bisect_right(ends, match.end()) - bisect_right(ends, match.start())
             words += 1
             total += count

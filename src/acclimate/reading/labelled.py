@@ -177,20 +177,23 @@ def read_files(labelled: LabelledFiles, *, limits: ReadLimits = LIMITS) -> Label
     if _is_search(labelled):
         return _read_search(labelled, limits)
     labelled, sources, notes = _opened(labelled, limits)
-    first = sources["train"]
-    fields = Fields()
-    if labelled.kind == "tokens" and not first.holds_mentions and not is_tagged_table(first, labelled.columns):
-        fields, notes_on_fields = fields_of(first, labelled.columns)
-        notes += notes_on_fields
+    fields, notes_on_fields = _fields(sources, labelled)
     column = f"{sources['train'].name}: the column {labelled.label!r}"
-    read = {split: _rows(source, labelled, fields) for split, source in sources.items()}
+    read = {split: _rows(source, labelled, fields.get(split)) for split, source in sources.items()}
     tags = labelled.kind == "auto" and not labelled.separator and lists_of_tags(read["train"][0])
-    if tags or (labelled.kind == "auto" and words_with_tags([row for row in read["train"][0] if isinstance(row, Row)])):
+    if tags or (
+        labelled.kind == "auto"
+        and words_with_tags(
+            sources["train"], labelled.columns, [row for row in read["train"][0] if isinstance(row, Row)]
+        )
+    ):
         labelled = replace(labelled, kind="tokens")
-        read = {split: _rows(source, labelled, fields) for split, source in sources.items()}
+        fields, notes_on_fields = _fields(sources, labelled)
+        read = {split: _rows(source, labelled, fields.get(split)) for split, source in sources.items()}
         notes += (
             [f"{column} has a list with a tag per word, so it is read as {option('kind', 'tokens')}."] if tags else []
         )
+    notes += notes_on_fields
     notes += [note for _, notes_on_file in read.values() for note in notes_on_file]
     rows = {split: file_rows for split, (file_rows, _) in read.items()}
     on_form: list[str] = []
@@ -324,7 +327,28 @@ def _opened(labelled: LabelledFiles, limits: ReadLimits) -> tuple[LabelledFiles,
     return replace(labelled, kind=kind), sources, notes
 
 
-def _rows(source: Source, labelled: LabelledFiles, fields: Fields) -> tuple[list[Row | Rejected], list[str]]:
+def _fields(sources: Mapping[Split, Source], labelled: LabelledFiles) -> tuple[dict[Split, Fields], list[str]]:
+    """Return the places of word and tag in each file of lines, and notes on them; nothing for another kind.
+
+    A file with as many fields as train's has them in the same places, unless only in one the tag is first.
+    """
+    fields: dict[Split, Fields] = {}
+    notes: list[str] = []
+    for split, source in sources.items() if labelled.kind == "tokens" else ():
+        if source.holds_mentions or is_tagged_table(source, labelled.columns):
+            continue
+        numbered = split == "train" or "train" in fields  # if train is a table, the columns are its own
+        own, notes_on_file = fields_of(source, labelled.columns if numbered else Columns())
+        train = fields.get("train", own)
+        if (own.width, own.counted, bool(own.tag)) == (train.width, train.counted, bool(train.tag)):
+            own = replace(own, word=train.word, tag=train.tag)
+        fields[split] = own
+        if split == "train" or (own.word, own.tag) != (train.word, train.tag) or own.quoted:
+            notes += notes_on_file
+    return fields, notes
+
+
+def _rows(source: Source, labelled: LabelledFiles, fields: Fields | None) -> tuple[list[Row | Rejected], list[str]]:
     """Return the rows of a file by the reader of its kind, and notes on them."""
     if labelled.kind == "tokens":
         if _may_hold_spans(source, labelled.columns):
@@ -527,7 +551,7 @@ def _read_tagged(
     sources: Mapping[Split, Source],
     rows: Mapping[Split, Sequence[Row | Rejected]],
     notes: list[str],
-    fields: Fields,
+    fields: Mapping[Split, Fields],
 ) -> Labelled:
     """Return what `read_files` returns for a tag a word: a split may lack a tag, and documents stay whole."""
     files = {}
@@ -547,7 +571,7 @@ def _read_tagged(
     spelling += on_groups
     if not labelled.metric:
         for split, file in files.items():
-            check_tags(sources[split], file.placed(), fields)
+            check_tags(sources[split], file.placed(), fields.get(split, Fields()))
     train = files["train"].placed()
     check_train(train, "tokens", where=where, rejected=files["train"].read.rejected)
     for split in ("dev", "test"):

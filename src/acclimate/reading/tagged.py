@@ -2,13 +2,15 @@
 
 Lines have the form of CoNLL's shared tasks and of BIO files. An empty line ends a sentence. The first field is the
 word, the last the tag; tabs part the fields, or spaces if the line has no tab. A `-DOCSTART-` line begins a document,
-whose sentences are a group. In a file with tabs, lines without a tab that begin with `#` are comments.
+whose sentences are a group. `Fields.is_comment` says which lines that begin with `#` are comments.
 
-In CoNLL-U and GermEval the first field counts the words of a sentence. The second is then the word, and the tag is the
-first field behind it that names entities, the fourth of ten (CoNLL-U's part of speech), or the last. Ranges (`1-2`) and
-empty nodes (`8.1`) of CoNLL-U are no words. A user may state both fields by number.
+Each file's first lines show its fields (`fields_of`). If only another field than the last names entities, that is the
+tag. In CoNLL-U and GermEval the first field counts the words of a sentence. The second is then the word, and the tag is
+the first field that names entities, the fourth of ten (CoNLL-U's part of speech), or the last. Ranges (`1-2`) and empty
+nodes (`8.1`) of CoNLL-U are no words. A first field without words is an error. A user may state both fields by number.
 
-In a table each row may have a word and its tag; a column then says which rows are a sentence.
+In a table each row may have a word and its tag; a column then says which rows are a sentence. If a document has its own
+numbers of sentences, a column of documents keeps them apart.
 
 If one word or tag cannot be used, the whole sentence is rejected, because without that word it would be another one.
 """
@@ -19,7 +21,8 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
+from operator import eq
 from typing import Any
 
 from acclimate.core.door import option
@@ -45,10 +48,20 @@ HEADERS = ({"word", "words", "token", "tokens", "text", "form"}, {"tag", "tags",
 
 USUAL = Columns()
 TYPES = 100  # more different values in a field are hardly types of entities
-SENTENCE = re.compile(r"sent|seq.?id|^sid$", re.IGNORECASE)  # in the name of a column that numbers sentences
+BARE_TYPES = 30  # the same for types without B- or I-, which look like words
+_ID = r"s?[\W_]*(?:id|idx|index|no|nr|num|number)?[\W_\d]*$"
+# names of columns that number sentences, and of columns of documents
+SENTENCE = re.compile(rf"(?<![a-z])(?:sent(?:ence)?{_ID}|s(?:eq(?:uence)?[\W_]*)?id$)", re.IGNORECASE)
+IN_DOCUMENT = re.compile(
+    rf"(?<![a-z])(?:doc(?:ument)?|file(?:[\W_]*name)?|article|abstract|paper|pm){_ID}", re.IGNORECASE
+)
+NEARLY = 0.95  # share of the texts that must be one word, so that a few faulty ones are named
 PEEKED = 400  # lines that show what the fields of a file are
 COUNT = re.compile(r"\d+")
 NO_WORD = re.compile(r"\d+-\d+|\d+\.\d+")  # CoNLL-U's ranges and empty nodes, in place of a count
+NOTE = re.compile(r"#\s*\S+\s*=(?:\s|$)|#(?:begin|end) document\b")  # comments of CoNLL-U and CoNLL-2012
+QUOTED = re.compile(r'".*"|[\d.]+|NA')  # a field of a file whose strings are between quotes
+FEW_LETTERS, SAME = 0.1, 0.7  # shares of a field's values, with letters and equal to the line before: hardly words
 
 _Lines = list[tuple[int, list[str]]]  # the lines of one sentence: number of the line, its fields
 
@@ -58,27 +71,43 @@ class Fields:
     """Places of the word and the tag among the fields of a line, from 0.
 
     counted  True if the first field counts words
-    width    number of fields of the first line; 0: not known
+    width    number of fields of most lines; 0: not known
+    tabs     True if tabs part the fields of most lines
+    quoted   True if fields are between quotes, which are no part of them
     """
 
     word: int = 0
     tag: int = -1
     counted: bool = False
     width: int = 0
+    tabs: bool = False
+    quoted: bool = False
 
     def parts(self, line: str) -> list[str] | None:
         """Return the fields of a line; None for a comment, a range or an empty node of a file that counts words."""
         fields = line.split("\t") if "\t" in line and " " not in line else _fields(line)
-        if self.counted and (fields[0].startswith("#") or NO_WORD.fullmatch(fields[0])):
+        if line.startswith("#") and self.is_comment(line, fields):
             return None
+        if self.counted and NO_WORD.fullmatch(fields[0]):
+            return None
+        if self.quoted:
+            inner = (field[1:-1] if re.fullmatch('".*"', field) else field for field in fields)
+            fields = [re.sub(r'["\\]"', '"', field) for field in inner]
         return fields
+
+    def is_comment(self, line: str, fields: Sequence[str]) -> bool:
+        """Return True for a comment among lines that begin with `#`, which may also begin a word."""
+        if self.counted or (self.tabs and "\t" not in line) or " " in fields[0] or NOTE.match(line):
+            return True
+        return len(fields) != self.width > 0 and line[1:2] in (" ", "#")
 
 
 def fields_of(source: Source, columns: Columns = USUAL) -> tuple[Fields, list[str]]:
-    """Return the places of word and tag in a file of lines, and a note if they are not the first and the last.
+    """Return the places of word and tag in a file of lines, and notes if they are not the first and the last.
 
     columns  a number as `text` or `label` states the field of the word or the tag, from 1
-    Raises ValueError for names of columns, which lines do not have, and for a field that is not there.
+    Raises ValueError for names of columns, which lines do not have, for a field that is not there, and if another field
+    than the first has the words.
     """
     numbers = {}
     for role in ("text", "label"):
@@ -91,25 +120,41 @@ def fields_of(source: Source, columns: Columns = USUAL) -> tuple[Fields, list[st
                 f"names. Give the number of the field, from 1: {option(role, 'NUMBER')}"
             )
         numbers[role] = int(column) - 1
-    lines = source.beginning.decode(errors="replace").splitlines()
-    rows = [_fields(line) if line.strip() and not line.startswith(DOCUMENT) else [] for line in lines[:PEEKED]]
-    counted = _counts_words(rows)
-    rows = [row for row in rows if row and (not counted or COUNT.fullmatch(row[0]))][: -1 if len(rows) > 1 else None]
-    width = min(map(len, rows), default=0)
+    lines = source.beginning.decode(errors="replace").splitlines()[:PEEKED]
+    lines = ["" if line.startswith(DOCUMENT) else line for line in lines]
+    usual = [line for line in lines if line.strip() and not line.startswith("#")] or [*filter(str.strip, lines)]
+    widths = Counter(len(_fields(line)) for line in usual[: -1 if len(usual) > 1 else None])  # the last may be cut
+    width = max(widths, key=lambda width: widths[width], default=0)
+    fields = Fields(width=width, tabs=2 * sum("\t" in line for line in usual) > len(usual))
+    fields = replace(fields, counted=_counts_words([_fields(line) if line.strip() else [] for line in lines]))
+    rows = [row for line in lines if line.strip() and len(row := fields.parts(line) or []) == width]
+    notes = []
+    if rows and all(map(QUOTED.fullmatch, chain(*rows))) and '"' in "".join(chain(*rows)):
+        fields = replace(fields, quoted=True)
+        rows = [fields.parts("\t".join(row)) or [] for row in rows]
+        notes = [f"{source.file}: fields are between quotes, which are removed."]
     if wanting := next((role for role, place in numbers.items() if rows and place >= width), ""):
         raise ValueError(
             f"{option(wanting, str(numbers[wanting] + 1))}: {source.name} has {width} fields per line. Name one of them"
         )
-    word = numbers.get("text", 1 if counted else 0)
-    tag = numbers.get("label", _tag_field(rows, width, word) if counted else _named_field(rows, width))
-    fields = Fields(word, tag, counted)
-    if numbers or fields == Fields() or not rows:
-        return fields, []
-    why = "the first field counts words" if counted else f"the last field is always {shown(rows[0][-1])}"
+    if not rows:
+        return replace(fields, word=numbers.get("text", 0), tag=numbers.get("label", -1)), notes
+    word, tag = _places(source, rows, numbers, counted=fields.counted)
+    fields = replace(fields, word=word, tag=tag)
+    if numbers or (word, tag) == (0, -1):
+        return fields, notes
+    why = "the last field names no entities"
+    if fields.counted:
+        why = "the first field counts words"
+    elif not tag:
+        why = "the first field names entities"
+    elif len({row[-1] for row in rows}) == 1:
+        why = f"the last field is always {shown(rows[0][-1])}"
     return fields, [
+        *notes,
         f"{source.file}: {why}, so field {word + 1} is read as the word and field {tag % width + 1} as its tag, "
         f"such as {shown(rows[0][word])} and {shown(rows[0][tag])}. To choose other fields: "
-        f"{option('text', 'NUMBER')}, {option('label', 'NUMBER')}."
+        f"{option('text', 'NUMBER')}, {option('label', 'NUMBER')}.",
     ]
 
 
@@ -126,20 +171,42 @@ def _counts_words(rows: Sequence[Sequence[str]]) -> bool:
     return counts > 1
 
 
-def _tag_field(rows: Sequence[Sequence[str]], width: int, word: int) -> int:
-    named = [place for place in range(word + 1, width) if _name_entities({row[place] for row in rows})]
-    return named[0] if named else 3 if width == 10 else -1
+def _places(
+    source: Source, rows: Sequence[Sequence[str]], numbers: Mapping[str, int], *, counted: bool
+) -> tuple[int, int]:
+    """Return the places of the word and the tag, -1 for the last. rows: fields of the first lines, of equal number"""
+    values = [*zip(*rows, strict=True)]
+    first, last = int(counted), len(values) - 1
+    named = [place for place in range(first, last + 1) if _name_entities({*values[place]}, bare=place > first)]
+    if "label" in numbers:
+        tag = numbers["label"]
+    elif counted:
+        tag = named[0] if named else 3 if last == 9 else last
+    else:
+        tag = last if last in named or not named or {*values[last]} == {OUTSIDE} else named[-1]
+    letters = [sum(any(map(str.isalpha, value)) for value in column) / len(rows) for column in values]
+    same = [sum(map(eq, column, column[1:])) / len(rows) for column in values]
+    texts = [place for place in range(last + 1) if place not in (tag, *named) and letters[place] > 1 / 2 > same[place]]
+    likely = max(texts, key=lambda place: len({*values[place]}), default=first)
+    word = numbers.get("text", likely if tag == first else first)
+    if "text" not in numbers and word != likely and (letters[word] < FEW_LETTERS or same[word] > SAME):
+        listed = ", ".join(f"{place} {shown(value)}" for place, value in enumerate(rows[0], 1))
+        label = tag + 1 if tag in named or "label" in numbers else "NUMBER"
+        raise ValueError(
+            f"{source.name}: field {word + 1} would be the word, but its values, such as {shown(rows[0][word])}, are "
+            f"no words; field {likely + 1} has words. Name the fields: {option('text', str(likely + 1))} "
+            f"{option('label', str(label))}. A line has the fields {listed}"
+        )
+    return word, -1 if tag == last and "label" not in numbers else tag
 
 
-def _named_field(rows: Sequence[Sequence[str]], width: int) -> int:
-    """Return the last field; if all lines have one value there, such as `_`, the last that names entities."""
-    if width < 3 or len({row[-1] for row in rows}) > 1 or rows[0][-1] == OUTSIDE:
-        return -1
-    return next((place for place in range(width - 2, 0, -1) if _name_entities({row[place] for row in rows})), -1)
-
-
-def _name_entities(tags: Collection[str]) -> bool:
-    return len(tags) <= TYPES and ((OUTSIDE in tags and scheme_of(tags) is not None) or bool(standard_tags(tags)))
+def _name_entities(tags: Collection[str], *, bare: bool) -> bool:
+    """Return True if the tags name entities. bare: types without a letter (PER) do too"""
+    if len(tags) > TYPES or scheme_of(tags) is not None:
+        return len(tags) <= TYPES and OUTSIDE in tags
+    spelling = standard_tags(tags)
+    only_types = all(usual in (f"I-{tag}", OUTSIDE) for tag, usual in spelling.items())
+    return bool(spelling) and (not only_types or (bare and len(tags) <= BARE_TYPES))
 
 
 def tagged_rows(
@@ -164,9 +231,7 @@ def tagged_rows(
         ]
     if any(isinstance(row, Row) for row in rows) or not _has_word_rows(source, columns):
         return rows, []
-    sentence = _sentence_column(source, columns)
-    note = f"{source.name} has one word and its tag per row; rows with the same value of {sentence!r} are a sentence."
-    return [*_word_rows(source, columns, sentence)], [note]
+    return _word_rows(source, columns)
 
 
 def is_tagged_table(source: Source, columns: Columns) -> bool:
@@ -182,12 +247,21 @@ def is_tagged_table(source: Source, columns: Columns) -> bool:
     )
 
 
-def words_with_tags(rows: Sequence[Row]) -> bool:
-    """Return True if each text is one word, and the labels name entities (O, B-, I-)."""
+def words_with_tags(source: Source, columns: Columns, rows: Sequence[Row]) -> bool:
+    """Return True if nearly all texts are one word, and the labels name entities (O, B-, I-) or there are sentences.
+
+    Sentences are there if a column that numbers them has at least two rows per value, and no row has a second text.
+    """
     labels = {row.label.strip() for row in rows if isinstance(row.label, str)}
-    if OUTSIDE not in labels or scheme_of(labels) is None:
+    if not rows or columns.pair or sum(len(row.text.split()) == 1 for row in rows) < NEARLY * len(rows):
         return False
-    return all(isinstance(row.label, str) and len(row.text.split()) == 1 for row in rows)
+    if OUTSIDE in labels and scheme_of(labels) is not None and all(isinstance(row.label, str) for row in rows):
+        return True
+    column = _column_named(SENTENCE, source, columns)
+    if not column or any(isinstance(row.label, list | dict | float) for row in rows):
+        return False
+    read = table_rows(source, [*columns.names(), column])
+    return 2 * len({str(values.get(column)) for _, values in read if not isinstance(values, str)}) <= len(rows)
 
 
 def lists_of_tags(rows: Sequence[Row | Rejected]) -> bool:
@@ -211,11 +285,11 @@ def lists_of_tags(rows: Sequence[Row | Rejected]) -> bool:
 
 
 def _has_word_rows(source: Source, columns: Columns) -> bool:
-    """Return True if the first rows of a table have a text without spaces, no list, and a tag."""
+    """Return True if nearly all of a table's first rows have a text without spaces, and no list."""
     rows = [values for _, values in islice(table_rows(source, columns.names()), PEEKED) if not isinstance(values, str)]
     words = [values.get(columns.text) for values in rows]
-    plain = (not word or (isinstance(word, str) and len(word.split()) < 2 and not _is_list(word)) for word in words)
-    return any(words) and all(plain)
+    plain = [not word or (isinstance(word, str) and len(word.split()) < 2 and not _is_list(word)) for word in words]
+    return any(words) and sum(plain) >= NEARLY * len(plain)
 
 
 def _is_list(word: str) -> bool:
@@ -223,49 +297,72 @@ def _is_list(word: str) -> bool:
     return list_in(word) is not None and re.search("['\"]|^\\[", word) is not None
 
 
-def _sentence_column(source: Source, columns: Columns) -> str:
-    """Return the column that says which rows are a sentence. Raises ValueError if there is none."""
-    names = columns.names()
-    _, values = next(table_rows(source, names, others=True))
-    present = [name for name in values if name not in names] if not isinstance(values, str) else []
-    column = next((name for name in present if SENTENCE.search(name)), columns.group)
-    if column is None:
-        listed = ", ".join(map(shown, present))
+def _column_named(pattern: re.Pattern[str], source: Source, columns: Columns) -> str | None:
+    """Return the first other column of a table whose name matches; None if there is none."""
+    return next(filter(pattern.search, _others(source, columns)), None)
+
+
+def _others(source: Source, columns: Columns) -> list[str]:
+    """Return the names of a table's columns without a role."""
+    _, values = next(table_rows(source, columns.names(), others=True))
+    return [name for name in values if name not in columns.names()] if not isinstance(values, str) else []
+
+
+def _word_rows(source: Source, columns: Columns) -> tuple[list[Row | Rejected], list[str]]:
+    """Return the sentences of a table with a word and its tag a row, and notes on how they were found.
+
+    A sentence is a run of rows with one value of the column of sentences and of that of documents, if there is one. An
+    empty value goes on with the sentence. Raises ValueError without a column of sentences, and for shuffled rows.
+    """
+    sentence = _column_named(SENTENCE, source, columns) or columns.group
+    if sentence is None:
+        listed = ", ".join(map(shown, _others(source, columns)))
         raise ValueError(
             f"{source.name}: each row has one word and its tag. Name the column that identifies the sentence of a "
             f"row: {option('group', 'NAME')}; the other columns are [{listed}]. Or write a line per word and an "
             "empty line after each sentence, as .conll"
         )
-    return column
-
-
-def _word_rows(source: Source, columns: Columns, sentence: str) -> Iterator[Row | Rejected]:
-    """Yield the sentences of a table with a word and its tag a row. An empty number goes on with the sentence."""
+    document = columns.group if columns.group != sentence else None
+    document = document or _column_named(IN_DOCUMENT, source, columns)
+    keys = [sentence, *([document] if document and document != sentence else [])]
     roles = {role: column for role, column in columns.stated().items() if column != sentence}
-    number, place, current = 0, "", None
-    sides: dict[str, list[Any]] = {}
-    others: Mapping[str, Any] = {}
-    fault = ""
-
-    def sentence_row() -> Row | Rejected:
-        return Rejected(place, fault) if fault else _listed(number, place, {**others, **sides}, roles)
-
-    for at, values in table_rows(source, [*columns.names(), sentence]):
-        key = None if isinstance(values, str) else values.get(sentence)
-        begins = key not in (None, "") and key != current
-        if begins or not number:
-            if number:
-                yield sentence_row()
-            number, place, current, fault = number + 1, at, key, ""
-            sides, others = {roles["text"]: [], roles["label"]: []}, {}
-        if isinstance(values, str):
-            fault = fault or values
+    current = [""] * len(keys)
+    runs: list[tuple[str, tuple[str, ...], list[Any]]] = []  # first row's place, values of the keys, rows
+    for place, values in table_rows(source, [*columns.names(), *keys]):
+        cells = [] if isinstance(values, str) else [values.get(name) for name in keys]
+        key = ["" if cell is None else str(cell) for cell in cells] or [""] * len(keys)
+        if not runs or any(new not in ("", old) for new, old in zip(key, current, strict=True)):
+            current = [new or old for new, old in zip(key, current, strict=True)]
+            runs.append((place, tuple(current), []))
+        runs[-1][2].append(values)
+    counts = Counter(key for _, key, _ in runs)
+    again = next((key for key, count in counts.items() if count > 1), None)
+    words = sum(len(rows) for _, _, rows in runs)
+    way_out = f"Sort the rows, or name the column of documents: {option('group', 'NAME')}"
+    if again and len(runs) >= 2 * len(counts) and 2 * words < 3 * len(runs):
+        places = [place for place, key, _ in runs if key == again]
+        raise ValueError(
+            f"{places[1]}: a row of the sentence {shown(again[0])} (column {sentence!r}), whose first row is "
+            f"{places[0]}. Rows of a sentence must follow each other. {way_out}"
+        )
+    named = " and ".join(map(repr, keys))
+    notes = [
+        f"{source.name} has one word and its tag per row; rows with the same value of {named} are a sentence. For rows "
+        f"on their own: {option('kind', 'sequence')}."
+    ]
+    if again:
+        notes.append(
+            f"{source.name}: {sum(count > 1 for count in counts.values()):,} of {len(counts):,} values of {named} come "
+            f"again in later rows, such as {shown(again[0])}. Each run of rows is a sentence. {way_out}."
+        )
+    sentences: list[Row | Rejected] = []
+    for number, (place, _, rows) in enumerate(runs, 1):
+        if fault := next((values for values in rows if isinstance(values, str)), ""):
+            sentences.append(Rejected(place, fault))
             continue
-        others = others or values
-        for role in ("text", "label"):
-            sides[roles[role]].append(values.get(roles[role]))
-    if number:
-        yield sentence_row()
+        sides = {roles[role]: [values.get(roles[role]) for values in rows] for role in ("text", "label")}
+        sentences.append(_listed(number, place, {**rows[0], **sides}, roles))
+    return sentences, notes
 
 
 def word_lines(source: Source) -> Iterator[tuple[int, str, str]]:
@@ -323,6 +420,9 @@ def notes_on_tags(labels: Collection[Label], metric: str, *, where: str) -> list
         ]
     else:
         notes = [f"The tags of {where} do not mark entities (B-, I-, O), so words are scored separately: {metric}."]
+        if OUTSIDE in counts:
+            odd = next(tag for tag in sorted(counts) if tag != OUTSIDE and scheme_of({tag, OUTSIDE}) is None)
+            notes[0] = f"{notes[0][:-1]}. If O is the tag outside of entities, write {shown(odd)} and others as B-TYPE."
     if alone := sorted(tag for tag, count in counts.items() if count == 1):
         listed = ", ".join(map(shown, alone[:5])) + (", ..." if len(alone) > 5 else "")
         notes.append(f"Tags of a single training sentence, too few to learn from: {listed}.")
@@ -408,9 +508,8 @@ def split_documents(
 
 
 def _tagged_lines(source: Source, places: Fields) -> Iterator[Row | Rejected]:
-    number = 0
+    number = width = 0  # width: number of fields of the first line
     words: _Lines = []
-    width, tabs = 0, True  # number of fields of the first line, and whether tabs part them
     for at, line, document in word_lines(source):
         if not line:
             if words:
@@ -418,15 +517,11 @@ def _tagged_lines(source: Source, places: Fields) -> Iterator[Row | Rejected]:
                 yield _sentence(source, number, words, document, replace(places, width=width))
                 words = []
             continue
-        tab = "\t" in line
         fields = places.parts(line)
         if fields is None:
             continue
-        # `# O` may be a word and its tag, until a line has shown that tabs part the fields
-        if tabs and not tab and line.startswith("#") and (width or len(fields) != 2):
-            continue
         if not width:
-            width, tabs = len(fields), tab
+            width = len(fields)
             _check_first(f"{source.name}:{at}", line, fields, places.tag)
         words.append((at, fields))
     if not number:

@@ -168,26 +168,39 @@ def scheme_of(tags: Collection[str]) -> Scheme | None:
 def standard_tags(tags: Collection[str]) -> dict[str, str]:
     """Return tag -> its usual spelling if the tags name entities in another one; {} if they need none, or name none.
 
-    Supported are PER-B, B_PER, b-per, M-PER and W-PER of BMES and BMEWO and, as tags of IO, types alone (PER). O must
-    be among the tags, or o.
+    Supported are PER-B, B_PER, b-per, Begin-PER, M-PER and W-PER of BMES and BMEWO and, as tags of IO, types alone
+    (PER). O must be among the tags, or o, or one tag besides those that begin with a letter: 0, _, NULL.
     """
     names = {tag for tag in tags if tag not in (OUTSIDE, "o")}
-    if not names or len(names) == len({*tags}) or scheme_of(tags) is not None:
+    if not names or scheme_of(tags) is not None:
         return {}
-    first, last = r"(?P<letter>[BIESLUMW])(?:[-_:./](?P<type>.+))?", r"(?P<type>.+)[-_:./](?P<letter>[BIESLUMW])"
+    inside = any(tag.lower().startswith("inside") for tag in names)
+    letter = r"[BIESLUMW]|(?i:begin(?:ning)?|inside|end|last|single|unit)(?=[-_:./])" if inside else "[BIESLUMW]"
+    if len(names) == len({*tags}):
+        typed = {tag: match for tag in names if (match := re.fullmatch(rf"({letter}|[biesluw])[-_:./](.+)", tag))}
+        outside = next(iter(names - typed.keys()), "")
+        alone = len(typed) == len(names) - 1 and not re.search(r"\w\W\w", outside)
+        named = {match[2].lower() for match in typed.values()}
+        if not alone or outside.lower() in named or not any(tag[0] in "BbIi" for tag in typed):
+            return {}
+        names = {*typed}
+        if scheme_of(names) is not None:
+            return {tag: tag if tag in names else OUTSIDE for tag in tags}
+    first, last = rf"(?P<letter>{letter})(?:[-_:./](?P<type>.+))?", r"(?P<type>.+)[-_:./](?P<letter>[BIESLUMW])"
     for pattern in (first, first.replace("BIESLUMW", "bieslumw"), last):
         parts = {tag: re.fullmatch(pattern, tag) for tag in names}
         spelling: dict[str, str] = {}
-        letters = {part["letter"].upper() for part in parts.values() if part}
+        letters = {part["letter"][0].upper() for part in parts.values() if part}
         if letters & {*_OTHER_LETTERS} and "B" not in letters:  # M and W of another meaning
             continue
         for tag, part in parts.items():
             if part:
-                letter = part["letter"].upper()
+                letter = part["letter"][0].upper()
                 spelling[tag] = "-".join(filter(None, (_OTHER_LETTERS.get(letter, letter), part["type"])))
         if len({*spelling.values()}) == len(names) and scheme_of(spelling.values()) is not None:
             return {**spelling, **{tag: OUTSIDE for tag in tags if tag not in names}}
-    types = [tag for tag in names if re.fullmatch(r"[^\W\d_][\w&-]+", tag) and not re.match(r"[BIESLU][-_]", tag)]
+    bare = r"[^\W\d_][\w&-]+|[\u3400-\u9fff]"  # a type may be one Chinese character
+    types = [tag for tag in names if re.fullmatch(bare, tag) and not re.match(r"[BIESLU][-_]", tag)]
     return (
         {**{tag: f"I-{tag}" for tag in types}, **{tag: OUTSIDE for tag in tags if tag not in names}}
         if len(types) == len(names)

@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING, Any
 from tokenizers import Tokenizer
 
 from acclimate.core.types import Watch, unwatched
-from acclimate.text.scripts import words_in
+from acclimate.text.scripts import words_as_written, words_in
 from acclimate.text.vocabulary import WordCounts, text_chunks
 from acclimate.text.words import word_spans
 
@@ -96,7 +96,7 @@ class NewWord:
 class Fertility:
     """Counts of a corpus under a tokenizer.
 
-    words   as `scripts.words_in` finds them; pieces: of words
+    words   as `scripts.words_as_written` finds them; pieces: of words
     tokens  all pieces, with those of punctuation; unknown: how many of them are the unknown token
     """
 
@@ -118,7 +118,7 @@ def count_parts(
     for texts in text_chunks(corpus, watch, "words"):
         text = "\n".join([*texts, ""])
         chunks.add(_CHUNK.findall(text))
-        words += sum(1 for _ in words_in(text).finditer(text))
+        words += sum(1 for _ in words_as_written(text).finditer(text))
     parts: Counter[str] = Counter()
     for chunk, count in chunks.counts.items():
         for part in cutter.parts(chunk):

@@ -8,7 +8,8 @@ and counts exist in Chinese, Japanese, Thai, Lao, Khmer and Burmese. Katakana st
 (UAX 29): most are loanwords.
 
 IGNORED are characters that change no word: joiners, directions, soft hyphens, variants, and the optional points and
-strokes of Arabic and Hebrew. A zero-width space separates words.
+strokes of Arabic and Hebrew. A zero-width space separates words. `plain` removes IGNORED; `words_as_written` finds the
+words of a text that still has them.
 """
 
 from __future__ import annotations
@@ -91,8 +92,16 @@ _LETTERS = rf"[^\W{_UNSPACED}]"
 RUN = rf"\w+(?:[{_MARKS}]+\w*)*|(?:[{_MARKS}]+\w*)+"
 """What `words_in` finds, where `is_simple` does not hold."""
 SIGNS_BETWEEN = rf"[^\w\s{_MARKS}]+"  # what is neither in RUN nor white space
+SIGN = re.compile(rf"(?![\w\s])[^{_MARKS}{_class(IGNORED)}\u200b]")  # a character that is seen and belongs to no word
 _WORD = re.compile(RUN)
 _DIVIDED = re.compile(rf"{_LETTERS}+(?:[{_MARKS}]+{_LETTERS}*)*|[{_UNSPACED}][{_MARKS}]*|(?:[{_MARKS}]+{_LETTERS}*)+")
+_INNER = f"{_MARKS}{_class(IGNORED)}"
+_AS_WRITTEN = re.compile(
+    rf"{_LETTERS}(?:{_LETTERS}|[{_INNER}])*|[{_UNSPACED}][{_INNER}]*|[{_MARKS}](?:{_LETTERS}|[{_INNER}])*"
+)
+_KATAKANA = "\u30a1-\u30fa\u30fc-\u30ff"
+_OTHERS = rf"[^\W{_KATAKANA}{_UNSPACED}]"
+_BESIDE_KATAKANA = re.compile(rf"(?<=[{_KATAKANA}])(?={_OTHERS})|(?<={_OTHERS})(?=[{_KATAKANA}])")
 _TERM = re.compile(rf"{_LETTERS}(?:{_LETTERS}|[{_MARKS}])+|[{_UNSPACED}][{_MARKS}]*")
 _SIMPLE_WORD, _SIMPLE_TERM = re.compile(r"\w+"), re.compile(r"\w\w+")
 _IGNORED = re.compile(f"[{_class(IGNORED)}]+")
@@ -120,13 +129,16 @@ def is_simple(text: str) -> bool:
 def plain(text: str, *, lower: bool = True) -> str:
     """Return the text composed (NFC), without IGNORED and in lower case, where the dotted capital I becomes i.
 
-    A text whose letters have no decomposed form is not normalised: NFC would change rare ideographs.
+    A zero-width space is put between Katakana and letters of scripts with spaces, which are different words. A text
+    whose letters have no decomposed form is not normalised: NFC would change rare ideographs.
     """
     if text.isascii():
         return text.lower() if lower else text
     special = not is_simple(text) or any(character in text for character in _IN_SIMPLE)
     if special:
         text = _IGNORED.sub("", text)
+        if re.search(f"[{_KATAKANA}]", text):
+            text = _BESIDE_KATAKANA.sub("\u200b", text)
     if lower:
         text = text.lower().replace("i\u0307", "i")  # the lower case of the dotted capital I
     return unicodedata.normalize("NFC", text) if special and _DECOMPOSED.search(text) else text
@@ -140,6 +152,11 @@ def words_in(text: str) -> re.Pattern[str]:
 def divided_in(text: str) -> re.Pattern[str]:
     """Return the pattern of the text's words, each letter of a script without spaces, with its marks, as a word."""
     return _SIMPLE_WORD if is_simple(text) else _DIVIDED
+
+
+def words_as_written(text: str) -> re.Pattern[str]:
+    """Return the pattern of the words of `divided_words(plain(text))` in the text itself, which may have IGNORED."""
+    return _SIMPLE_WORD if is_simple(text) and not any(sign in text for sign in _IN_SIMPLE) else _AS_WRITTEN
 
 
 def divided_words(text: str) -> list[str]:

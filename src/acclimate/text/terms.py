@@ -40,7 +40,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from acclimate.core.types import Watch, unwatched
-from acclimate.text.scripts import is_simple, words_in
+from acclimate.text.scripts import is_simple, plain, words_in
 from acclimate.text.vocabulary import WORDS, DocumentSource, WordCounts, text_chunks
 from acclimate.text.words import ENGLISH
 
@@ -108,10 +108,11 @@ def given_terms(lines: Iterable[str], domain: Mapping[str, int], general: Mappin
     folded, folded_general = _folded(domain), None if general is None else _folded(general)
     terms = []
     for word in words:
-        counted = _words(word) == [word] and word.lower() not in ENGLISH
-        count = folded[word.lower()] if counted else None
+        spelling = plain(word, lower=False)
+        counted = _words(word) == [spelling] and word.lower() not in ENGLISH
+        count = folded[spelling.lower()] if counted else None
         terms.append(
-            Term(word, count, folded_general[word.lower()] if counted and folded_general is not None else None)
+            Term(word, count, folded_general[spelling.lower()] if counted and folded_general is not None else None)
         )
     return terms
 
@@ -127,6 +128,7 @@ def count_words(
 
 
 def _words(text: str) -> list[str]:
+    text = plain(text, lower=False)
     if is_simple(text):
         return _WORD.findall(text)
     return [word for word in words_in(text).findall(text) if len(word) > 2 and word[0].isalpha()]

@@ -2,7 +2,8 @@
 
 A word is a maximal run of letters, digits and other numbers, and connectors such as the underscore (Unicode categories
 L, N, Pc). Every other visible character (punctuation, symbol) is a separate word. Combining marks and invisible
-characters (M, C) belong to the character before them; after white space they count as white space. So "(naloxone)" is
+characters (M, C) belong to the character before them; after white space they count as white space, as the zero-width
+space does. So "(naloxone)" is
 three words, "don't" three, and "naïve" one, composed or decomposed.
 
 In scripts without spaces (scripts.py: Chinese, Japanese, Thai, Lao, Khmer, Burmese and others) each letter with its
@@ -182,6 +183,7 @@ def _kinds() -> np.ndarray:
         character = chr(point)
         category = unicodedata.category(character)
         kinds[point] = _SPACE if character.isspace() else of_category.get(category, of_category[category[0]])
+    kinds[0x200B] = _SPACE  # the zero-width space
     kinds[UNSPACED] = _UNSPACED
     kinds[list(_WITH_THE_CONSONANT)] = _ATTACHED
     return kinds

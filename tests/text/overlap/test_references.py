@@ -12,14 +12,14 @@ import pytest
 from acclimate.text.overlap import references as overlap
 from acclimate.text.overlap.groups import duplicate_groups, duplicate_pairs, repeats
 from acclimate.text.overlap.references import Match, References, text_hashes
-from acclimate.text.overlap.words import GRAM, normalised_words
+from acclimate.text.overlap.words import GRAM, compared_words, with_signs
 
 ALPHABET = "abcde AB_9.,\n\t'éÉßΣσςİıÅ日本語、ǅ٣²½Ⅷ🙂\u0301\u00a0\u2003\x00\ud800ﬁẞ"
 
 
 def parts(text: str) -> tuple[list[str], set[tuple[str, ...]], set[str]]:
     """Words, runs of words, runs of characters."""
-    text = text.lower().replace("i\u0307", "i")
+    text = with_signs(text).lower().replace("i\u0307", "i")
     text = unicodedata.normalize("NFC", text) if "\u0301" in text else text
     in_words = (c if c.isalnum() or c == "_" or unicodedata.category(c)[0] == "M" else " " for c in text)
     words = "".join(in_words).split()
@@ -95,9 +95,9 @@ def test_the_loops_normalise_as_python_does_every_character_and_random_texts():
     texts = [f" {points[first : first + 64]}a" for first in range(0, len(points), 64)]
     texts += [" ".join(points[first : first + 64]) for first in range(0, 0x3000, 64)]
     texts += ["".join(generator.choices(ALPHABET, k=generator.randint(0, 30))) for _ in range(2000)]
-    texts = list({normalised_words(each): each for each in texts if normalised_words(each)}.values())
+    texts = list({compared_words(each): each for each in texts if compared_words(each)}.values())
     # a text is found as exact just where the loops make of it what the reference is made of here, in Python
-    references = References([(str(number), normalised_words(each)) for number, each in enumerate(texts)], near=0)
+    references = References([(str(number), compared_words(each)) for number, each in enumerate(texts)], near=0)
     lists = references.scan([(str(number), each) for number, each in enumerate(texts)])
     for each, matches in zip(texts, lists, strict=True):
         assert [match.id for match in matches if match.kind == "exact" and match.reference == match.id], ascii(each)
@@ -128,7 +128,12 @@ def test_each_kind_with_its_similarity_and_excerpt():
     ("scanned", "reference", "expected"),
     [
         ("", "", []),
-        ("!?", "!?", []),  # no word
+        ("!?", "?!", []),  # no word: signs are compared
+        ("see you 😀😁😂🤣", "see you 😁😀😂🤣", []),
+        ("3 + 4 = x", "3 - 4 = x", []),
+        ("❤\ufe0f👍", "❤ 👍", []),
+        ("❤\ufe0f👍", "❤👍", [("exact", 1.0)]),
+        ("so good!!!!!!!!!!!! 😀", "so good", [("exact", 1.0)]),
         ("ok", "OK!", [("exact", 1.0)]),
         ("abcd", "abce", []),
         (text(0, 12), f"{text(0, 12)} {text(50, 90)}", []),  # a run of twelve
@@ -254,8 +259,8 @@ def test_other_similarities(near):
 
 
 def naive_groups(texts: list[str], near: float) -> list[int]:
-    words = [normalised_words(each) or each.strip() for each in texts]
-    sets = [pieces(normalised_words(each)) for each in texts]
+    words = [compared_words(each) for each in texts]
+    sets = [pieces(compared_words(each)) for each in texts]
     groups = list(range(len(texts)))
     for one in range(len(texts)):
         for other in range(one):
@@ -320,9 +325,9 @@ def test_a_repeat_is_told_by_the_texts_before_it_only(near):
     texts = random_texts(generator, 120)
     told = repeats(texts, near=near).tolist()
     for place, text in enumerate(texts):
-        words = normalised_words(text)
-        before = [normalised_words(each) or each.strip() for each in texts[:place]]
-        same = (words or text.strip()) in before
+        words = compared_words(text)
+        before = [compared_words(each) for each in texts[:place]]
+        same = words in before
         alike = near > 0 and any(jaccard(words, each) >= near for each in before if words)
         assert told[place] == (same or alike), place
     assert repeats(texts[:60], near=near).tolist() == told[:60]

@@ -24,7 +24,7 @@ from acclimate.text.overlap.sketches import (
     first_of_group,
     least_of,
 )
-from acclimate.text.overlap.words import normalised_words
+from acclimate.text.overlap.words import normalised_words, with_signs
 
 _BATCH = 2000  # texts that a thread takes at a time
 _ROOM = 1 << 12  # pairs that are found before they are verified
@@ -85,6 +85,7 @@ def _compared(
     The pairs are found one after the other, in view of what the caller has joined in the first array by then.
     """
     check_similarity(near)
+    texts = [with_signs(text) for text in texts]
     parents = np.arange(len(texts))
     bands, signatures = _read(texts, near, parents)
     return parents, _candidates(bands, signatures, parents, near), _similarity_test(texts, near)

@@ -1,6 +1,6 @@
 """Find texts that contain a reference text or a part of it. So leaks of dev and test texts are found.
 
-exact      the same words in the same order (`normalised_words`)
+exact      the same words in the same order (`compared_words`)
 near       character 5-grams of the normalised texts with a Jaccard similarity of at least `near`: candidates by MinHash
            and locality-sensitive hashing, each verified by the exact similarity
 13-gram    a common run of 13 words (the rule of GPT-3's and later contamination checks)
@@ -29,7 +29,7 @@ import numpy as np
 from acclimate.core.machines import map_threads, processors
 from acclimate.text.overlap.few import CANDIDATES, FewSearch, Grams, ScanResult
 from acclimate.text.overlap.sketches import FEW, are_few, different_shingles, few_sketches
-from acclimate.text.overlap.words import normalised_words
+from acclimate.text.overlap.words import compared_words, normalised_words, with_signs
 
 if TYPE_CHECKING:
     from acclimate.text.overlap.search import ManySearch
@@ -93,7 +93,7 @@ class References:
         owners: dict[str, list[int]] = {}  # texts with the same words are indexed once
         for number, (name, text) in enumerate(texts):
             self._ids.append(name)
-            words = normalised_words(text)
+            words = compared_words(text)
             if words:
                 owners.setdefault(words, []).append(number)
         self._owners = list(owners.values())
@@ -165,7 +165,7 @@ class References:
             return {}, True
         from acclimate.text.overlap.kernels import similarity  # loads numba
 
-        pieces, alike = different_shingles(normalised_words(text)), dict[int, Evidence]()
+        pieces, alike = different_shingles(compared_words(text)), dict[int, Evidence]()
         for compared, reference in enumerate(candidates.tolist()):
             if len(alike) == most:
                 return alike, compared == len(candidates)
@@ -239,7 +239,7 @@ class References:
 
 def _look(searched: tuple[NamedTexts, FewSearch | ManySearch]) -> tuple[NamedTexts, FewSearch | ManySearch, ScanResult]:
     batch, search = searched
-    return batch, search, search.look([text for _, text in batch])
+    return batch, search, search.look([with_signs(text) for _, text in batch])
 
 
 def text_hashes(texts: Sequence[str]) -> np.ndarray:
