@@ -18,17 +18,15 @@ sum across a register. For the backward pass P is kept, negative where it was dr
 et al., 2022, "FlashAttention: Fast and Memory-Efficient Exact Attention with IO-Awareness", has the rowsum).
 
 Shape suffixes: N tokens, C numbers of all heads, D numbers of a head, Q queries of a row and K keys, both rounded up to
-a multiple of SIDE with what is never read from there on; R rows, S queries of all rows.
-
-The loops take float32 only, index through `_get` and `_set`, and stay apart (`_apart`): so both compile in 3 seconds.
+a multiple of SIDE with what is never read from there on; R rows, M queries of all rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -44,10 +42,10 @@ from acclimate.core.mixing import STRIDE
 LEVELS = 2**16  # of the random numbers that decide what is dropped
 LANES = 4  # such numbers in a word of 64 bits
 SIDE = 8  # of a tile: 8 registers of 8 float32 numbers are summed at a time
+LINE = 16  # numbers of 4 bytes that memory hands over together
 FAST = {"reassoc", "contract", "nsz"}  # not "nnan": a number that is none has to reach the loss
-_16, _LOW = np.uint64(16), np.uint64(0xFFFF)
+_16, ROUND, LAST_BIT = np.uint32(16), np.uint32(0x7FFF), np.uint32(1)
 ZERO, ONE = np.float32(0), np.float32(1)
-_0, _1 = np.int64(0), np.int64(1)  # for a plain number numba compiles a function again, as for steps of 1 in `_turn`
 # exp(x) = 2^(x log2 e); 2^y for y in [0, 1) by a polynomial whose relative error is below 2e-7
 LOG2E, LEAST, MANTISSA = np.float32(1.44269504), np.float32(-126), np.int32(23)
 _E5, _E4, _E3 = np.float32(1.8775767e-3), np.float32(8.9893397e-3), np.float32(5.5826318e-2)
@@ -64,16 +62,17 @@ class RowsOfCpu:
 
 @dataclass(frozen=True)
 class _Work:
-    """Rows of N tokens, and the S queries: those of asked_S, or of all tokens.
+    """Rows and their queries: query i of row r is token firsts_R[r] + columns_M[begins_R[r] + i]; begins_R is (R + 1,).
 
-    rows_R5  (R, 5) first key, keys, first query, queries, and where P of the row begins in what is kept
-    kept     how many numbers of P are kept
+    kept_R  (R + 1,) where P of each row begins in what is kept
     """
 
     heads: int
-    rows_R5: np.ndarray
-    kept: int
-    asked_S: Tensor | None
+    firsts_R: np.ndarray
+    lengths_R: np.ndarray
+    columns_M: np.ndarray
+    begins_R: np.ndarray
+    kept_R: np.ndarray
 
 
 def attention_by_row(
@@ -94,7 +93,7 @@ def attention_by_row(
     dropout_p          the share of weights that is dropped, rounded to a multiple of 1/65,536
     """
     lines, heads, width, size = query.shape
-    work = _work(rows, tokens_M, heads)
+    work = _work(rows, None if tokens_M is None else tokens_M.numpy(), heads)
     q_NC, k_NC, v_NC = (tensor.transpose(1, 2).reshape(lines * width, heads * size) for tensor in (query, key, value))
     kind = query.dtype if query.dtype in {torch.float32, torch.bfloat16} else torch.float32
     inputs = (tensor.to(kind).contiguous() for tensor in (q_NC, k_NC, v_NC))
@@ -102,19 +101,18 @@ def attention_by_row(
     return found_NC.to(query.dtype).view(lines, width, heads, size).transpose(1, 2)
 
 
-def _work(rows: RowsOfCpu, asked_S: Tensor | None, heads: int) -> _Work:
+def _work(rows: RowsOfCpu, tokens_M: np.ndarray | None, heads: int) -> _Work:
     firsts_R, lengths_R = rows.firsts_R, rows.lengths_R
-    queries_R, counts_R = firsts_R, lengths_R
-    if asked_S is not None:
-        queries_R = np.searchsorted(asked_S.numpy(), firsts_R)
-        counts_R = np.searchsorted(asked_S.numpy(), firsts_R + lengths_R) - queries_R
-    kept_R = np.concatenate([[0], np.cumsum(heads * lengths_R * _up_to_side(counts_R))])
-    rows_R5 = np.stack([firsts_R, lengths_R, queries_R, counts_R, kept_R[:-1]], axis=1)
-    return _Work(heads, rows_R5, int(kept_R[-1]), asked_S)
-
-
-def _up_to_side(numbers: np.ndarray) -> np.ndarray:
-    return -(-numbers // SIDE) * SIDE
+    counts_R, within_R = lengths_R, np.zeros_like(firsts_R)
+    if tokens_M is not None:  # of row r the asked ones from within_R[r] on
+        within_R = np.searchsorted(tokens_M, firsts_R)
+        counts_R = np.searchsorted(tokens_M, firsts_R + lengths_R) - within_R
+    begins_R = np.concatenate([[0], np.cumsum(counts_R)])
+    columns_M = np.arange(begins_R[-1]) - np.repeat(begins_R[:-1] - within_R, counts_R)
+    if tokens_M is not None:
+        columns_M = tokens_M[columns_M] - np.repeat(firsts_R, counts_R)
+    kept_R = np.concatenate([[0], np.cumsum(heads * lengths_R * (-(-counts_R // SIDE) * SIDE))])
+    return _Work(heads, firsts_R, lengths_R, columns_M, begins_R, kept_R)
 
 
 class _ByRow(torch.autograd.Function):
@@ -122,64 +120,46 @@ class _ByRow(torch.autograd.Function):
     def forward(  # noqa: PLR0917
         ctx: Any, q_NC: Tensor, k_NC: Tensor, v_NC: Tensor, work: _Work, dropped: int, scale: float
     ) -> Tensor:
+        found_NC = torch.zeros_like(q_NC)
         keeps = any(ctx.needs_input_grad)
-        probabilities = torch.empty(work.kept if keeps else 0)
+        probabilities = torch.empty(int(work.kept_R[-1]) if keeps else 0)
         seed = torch.empty((), dtype=torch.int64)
         if dropped:
             seed.random_(-(2**63), None)
         stays = np.float32(LEVELS / (LEVELS - dropped)) if dropped < LEVELS else ZERO
         noise = (seed.numpy().view(np.uint64)[()], np.uint32(dropped), stays)
-        q_SC = _queries(q_NC, work)
-        found_SC = torch.zeros_like(q_SC)
-        k, v = k_NC.float(), v_NC.float()
-        arrays = (q_SC, k, v, found_SC, probabilities)
-        _run_loop(_forward, work, arrays, np.float32(scale), *noise)
-        found_NC = _scattered(found_SC, q_NC, work)
+        arrays = [_bits(tensor) for tensor in (q_NC, k_NC, v_NC, found_NC)]
+        _run_loop(_forward, work, *arrays, probabilities.numpy(), np.float32(scale), *noise)
         if keeps:
-            ctx.save_for_backward(q_SC, k, v, found_NC, probabilities)
+            ctx.save_for_backward(q_NC, k_NC, v_NC, found_NC, probabilities)
             ctx.work, ctx.scale, ctx.stays = work, np.float32(scale), stays
         return found_NC
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, gradient_NC: Tensor) -> Any:
-        q_SC, k, v, found_NC, probabilities = ctx.saved_tensors
-        found_SC, g_SC = (_queries(array_NC, ctx.work) for array_NC in (found_NC, gradient_NC))
-        to_q_SC, to_k, to_v = torch.zeros_like(q_SC), torch.zeros_like(k), torch.zeros_like(v)
-        arrays = (q_SC, k, v, found_SC, g_SC, to_q_SC, to_k, to_v, probabilities)
-        _run_loop(_backward, ctx.work, arrays, ctx.scale, ctx.stays)
-        kind = gradient_NC.dtype
-        return _scattered(to_q_SC, gradient_NC, ctx.work), to_k.to(kind), to_v.to(kind), None, None, None
+        *tensors, probabilities = ctx.saved_tensors
+        gradients = [torch.zeros_like(tensor) for tensor in tensors[:3]]
+        arrays = [_bits(tensor) for tensor in (*tensors, gradient_NC.contiguous(), *gradients)]
+        _run_loop(_backward, ctx.work, *arrays, probabilities.numpy(), ctx.scale, ctx.stays)
+        return *gradients, None, None, None
 
 
-def _queries(array_NC: Tensor, work: _Work) -> Tensor:
-    """Return the queries, in float32."""
-    array_SC = array_NC if work.asked_S is None else array_NC.index_select(0, work.asked_S)
-    return array_SC.float().contiguous()
+def _bits(tensor: Tensor) -> np.ndarray:
+    """Return a tensor of float32 or bfloat16 as whole numbers with its bits; numpy has no bfloat16."""
+    if tensor.dtype == torch.bfloat16:
+        return cast(np.ndarray, tensor.detach().view(torch.int16).numpy().view(np.uint16))
+    return cast(np.ndarray, tensor.detach().numpy().view(np.uint32))
 
 
-def _scattered(array_SC: Tensor, like_NC: Tensor, work: _Work) -> Tensor:
-    """Undo `_asked`; 0 for other tokens."""
-    array_SC = array_SC.to(like_NC.dtype)
-    return array_SC if work.asked_S is None else torch.zeros_like(like_NC).index_copy_(0, work.asked_S, array_SC)
-
-
-def _run_loop(loop: Callable[..., Any], work: _Work, arrays: Sequence[Tensor], *arguments: Any) -> None:
+def _run_loop(loop: Callable[..., Any], work: _Work, *arguments: Any) -> None:
     """Run a loop over all heads of all rows, in as many threads as torch has."""
-    threads, size = torch.get_num_threads(), arrays[0].shape[1] // work.heads
-    _, keys_R, _, counts_R, _ = work.rows_R5.T
-    sums = np.cumsum(np.repeat(keys_R * _up_to_side(counts_R), work.heads))
+    threads = torch.get_num_threads()
+    sums = np.cumsum(np.repeat(np.diff(work.kept_R) // work.heads, work.heads))
     shares = np.arange(1, threads) / threads
     ends = np.searchsorted(sums, shares * (sums[-1] if len(sums) else 0)) + 1
-    flat = [tensor.detach().numpy().reshape(-1) for tensor in arrays]
-
-    def run(begin: int, end: int) -> None:
-        span = slice(begin // work.heads, (end - 1) // work.heads + 1)
-        longest, most = (int(numbers_R[span].max()) + SIDE for numbers_R in (keys_R, counts_R))
-        room = np.zeros((longest + most + 1) * 4 * (size + SIDE) + 2 * (longest + 1) * most, np.float32)
-        loop(begin, end, work.heads, size, work.rows_R5, *flat, room, *arguments)
-
-    run_threads(run, [0, *ends.tolist(), len(sums)])
+    places = (work.heads, work.firsts_R, work.lengths_R, work.columns_M, work.begins_R, work.kept_R)
+    run_threads(loop, [0, *ends.tolist(), len(sums)], *places, *arguments)
 
 
 @intrinsic
@@ -226,178 +206,20 @@ def _tile(  # noqa: PLR0917
     return types.void(flat, *[whole] * 3, flat, *[whole] * 2, flat, *[whole] * 3), code
 
 
-@intrinsic
-def _as_float(typing: Any, bits: Any) -> Any:
-    """Return the float32 that has these bits."""
-
-    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], ir.FloatType())
-
-    return types.float32(types.uint32), code
-
-
-@intrinsic
-def _as_bits(typing: Any, number: Any) -> Any:
-    """Return the bits of a float32."""
-
-    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], ir.IntType(32))
-
-    return types.uint32(types.float32), code
-
-
-@intrinsic
-def _get(typing: Any, array: Any, place: Any) -> Any:
-    """Return array[place]. A place is not counted from the end, so the compiler has less to do and finds vectors."""
-
-    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
-        return builder.load(builder.gep(data, [arguments[1]]))
-
-    return array.dtype(array, types.intp), code
-
-
-@intrinsic
-def _set(typing: Any, array: Any, place: Any, value: Any) -> Any:
-    """array[place] = value, as in `_get`."""
-
-    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
-        stored = context.cast(builder, arguments[2], signature.args[2], signature.args[0].dtype)
-        builder.store(stored, builder.gep(data, [arguments[1]]))
-        return context.get_dummy_value()
-
-    return types.void(array, types.intp, value), code
-
-
-@intrinsic
-def _apart(typing: Any) -> Any:
-    """Keep the function that calls this out of its callers: compiling it once for each takes seconds."""
-
-    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        builder.function.attributes.add("noinline")
-        return context.get_dummy_value()
-
-    return types.void(), code
-
-
 _part = partial(part, fastmath=FAST)
 
 
 @_part
 def _product(  # noqa: PLR0917
-    a: Any,
-    a_at: Any,
-    a_i: Any,
-    a_x: Any,
-    b: Any,
-    b_at: Any,
-    b_x: Any,
-    c: Any,
-    c_at: Any,
-    c_i: Any,
-    i: Any,
-    x: Any,
-    j: Any,
+    a: Any, a_i: Any, a_x: Any, b: Any, b_x: Any, c: Any, c_i: Any, i: Any, x: Any, j: Any
 ) -> None:
-    """c (i, j) = a (i, x) b (x, j), each flat, from a_at, b_at and c_at on. a_i: how far rows of a lie apart, a_x: its
-    columns, and so on.
+    """c (i, j) = a (i, x) b (x, j), each flat. a_i: how far rows of a lie apart, a_x: its columns, and so on.
 
     i and j are rounded up to multiples of SIDE, so a and c have room for that.
     """
-    _apart()  # type: ignore[call-arg]
     for row in range(0, i, SIDE):
         for column in range(0, j, SIDE):
-            _tile(a, a_at + row * a_i, a_i, a_x, b, b_at + column, b_x, c, c_at + row * c_i + column, c_i, x)  # type: ignore[call-arg]
-
-
-@_part
-def _softmax(room: Any, scores: Any, keys: Any, queries: Any, highest: Any, sums: Any) -> None:  # noqa: PLR0917
-    """Replace scores (keys, queries) by their softmax along the keys. highest, sums: room for Q numbers"""
-    _apart()  # type: ignore[call-arg]
-    for query in range(queries):
-        _set(room, highest + query, _get(room, scores + query))
-        _set(room, sums + query, ZERO)
-    for key in range(1, keys):
-        at = scores + key * queries
-        for query in range(queries):
-            score, most = _get(room, at + query), _get(room, highest + query)
-            _set(room, highest + query, score if score > most else most)
-    for key in range(keys):
-        at = scores + key * queries
-        for query in range(queries):
-            # e^x = 2^(x log2 e), of an x of at most 0
-            power = (_get(room, at + query) - _get(room, highest + query)) * LOG2E
-            power = LEAST if power < LEAST else power
-            whole = np.floor(power)
-            rest = power - whole
-            value = ((((_E5 * rest + _E4) * rest + _E3) * rest + _E2) * rest + _E1) * rest + _E0
-            value = _as_float(np.uint32(_as_bits(value) + np.uint32(np.int32(whole) << MANTISSA)))
-            _set(room, at + query, value)
-            _set(room, sums + query, _get(room, sums + query) + value)
-    for query in range(queries):
-        _set(room, sums + query, ONE / _get(room, sums + query))
-    for key in range(keys):
-        at = scores + key * queries
-        for query in range(queries):
-            _set(room, at + query, _get(room, at + query) * _get(room, sums + query))
-
-
-@_part
-def _drop(room: Any, weights: Any, number: Any, start: Any, seed: Any, dropped: Any) -> None:  # noqa: PLR0917
-    """Negate weights that are dropped. start: counts the random bits over all rows"""
-    _apart()  # type: ignore[call-arg]
-    for word in range(number // LANES):
-        bits = mix(seed + (np.uint64(start) + np.uint64(word + 1)) * STRIDE)
-        for lane in range(LANES):
-            place = weights + word * LANES + lane
-            weight = _get(room, place)
-            _set(room, place, weight if np.uint32(bits & _LOW) >= dropped else -weight)
-            bits >>= _16
-
-
-@_part
-def _mask(weights: Any, at: Any, number: Any, stays: Any, room: Any, masked: Any) -> None:  # noqa: PLR0917
-    """masked = P * M, of weights that are negative where they were dropped."""
-    _apart()  # type: ignore[call-arg]
-    for place in range(number):
-        weight = _get(weights, at + place)
-        _set(room, masked + place, ZERO if weight < ZERO else weight * stays)
-
-
-@_part
-def _to_scores(  # noqa: PLR0917
-    weights: Any, at: Any, keys: Any, queries: Any, stays: Any, room: Any, sums: Any, gradient: Any
-) -> None:
-    """gradient (keys, queries): G v^T becomes dS. sums: rowsum(G * O)"""
-    _apart()  # type: ignore[call-arg]
-    for key in range(keys):
-        for query in range(queries):
-            place = key * queries + query
-            weight, total = _get(weights, at + place), _get(room, sums + query)
-            value = _get(room, gradient + place) * stays - total
-            _set(room, gradient + place, weight * total if weight < ZERO else weight * value)
-
-
-@_part
-def _turn(  # noqa: PLR0917
-    one: Any,
-    at: Any,
-    of_i: Any,
-    of_d: Any,
-    other: Any,
-    to: Any,
-    to_i: Any,
-    to_d: Any,
-    count: Any,
-    size: Any,
-    scale: Any,
-) -> None:
-    """Copy (count, size) numbers, scaled. Rows lie of_i and to_i apart, columns of_d and to_d."""
-    _apart()  # type: ignore[call-arg]
-    for place in range(count):
-        for d in range(size):
-            _set(other, to + place * to_i + d * to_d, _get(one, at + place * of_i + d * of_d) * scale)
+            _tile(a, row * a_i, a_i, a_x, b, column, b_x, c, row * c_i + column, c_i, x)  # type: ignore[call-arg]
 
 
 @_part
@@ -405,60 +227,218 @@ def _up(number: Any) -> Any:
     return (number + SIDE - 1) // SIDE * SIDE
 
 
+@partial(part, fastmath=FAST, inline=True)
+def _read(bits: Any, wide: Any) -> None:
+    """Make float32 numbers, whose bits are `wide`, of numbers of the same type or of bfloat16."""
+    if bits.itemsize == 2:
+        for place in range(len(wide)):
+            wide[place] = np.uint32(bits[place]) << _16
+    else:
+        for place in range(len(wide)):
+            wide[place] = bits[place]
+
+
+@partial(part, fastmath=FAST, inline=True)
+def _write(wide: Any, bits: Any) -> None:
+    """Undo `_read`, rounded to the nearest number, of two to the even one."""
+    if bits.itemsize == 2:
+        for place in range(len(wide)):
+            value = wide[place]
+            bits[place] = (value + ROUND + ((value >> _16) & LAST_BIT)) >> _16
+    else:
+        for place in range(len(wide)):
+            bits[place] = wide[place]
+
+
+@_part
+def _read_rows(array_NC: Any, tokens: Any, begin: Any, end: Any, rows: Any) -> None:
+    """rows (tokens, _up(D)), flat: the numbers `begin` to `end` of these tokens."""
+    bits, wide = rows.view(np.uint32), _up(end - begin)
+    for place in range(len(tokens)):
+        _read(array_NC[tokens[place], begin:end], bits[place * wide : place * wide + end - begin])
+
+
+@_part
+def _read_turned(array_NC: Any, tokens: Any, begin: Any, end: Any, scale: Any, turned: Any, token_D: Any) -> None:  # noqa: PLR0917
+    """turned (D, _up(tokens)), flat: the numbers `begin` to `end` of these tokens, scaled, and 0 behind the last."""
+    bits, width = token_D.view(np.uint32), _up(len(tokens))
+    for place in range(len(tokens)):
+        _read(array_NC[tokens[place], begin:end], bits)
+        for d in range(end - begin):
+            turned[d * width + place] = token_D[d] * scale
+    for place in range(len(tokens), width):
+        for d in range(end - begin):
+            turned[d * width + place] = ZERO
+
+
+@_part
+def _write_rows(rows: Any, scale: Any, array_NC: Any, tokens: Any, begin: Any, end: Any) -> None:  # noqa: PLR0917
+    """Undo `_read_rows`."""
+    bits, wide = rows.view(np.uint32), _up(end - begin)
+    for place in range(len(tokens) * wide):
+        rows[place] *= scale
+    for place in range(len(tokens)):
+        _write(bits[place * wide : place * wide + end - begin], array_NC[tokens[place], begin:end])
+
+
+@_part
+def _write_turned(turned: Any, scale: Any, array_NC: Any, tokens: Any, begin: Any, end: Any, token_D: Any) -> None:  # noqa: PLR0917
+    """Undo `_read_turned`."""
+    bits, width = token_D.view(np.uint32), _up(len(tokens))
+    for place in range(len(tokens)):
+        for d in range(end - begin):
+            token_D[d] = turned[d * width + place] * scale
+        _write(bits, array_NC[tokens[place], begin:end])
+
+
+@_part
+def _stream(array_NC: Any, tokens: Any) -> Any:
+    """Read tokens in their order, so that they wait in the cache. What is read head by head comes with gaps, slowly."""
+    checksum = np.uint32(0)
+    for token in tokens:
+        numbers_C = array_NC[token]
+        for place in range(0, len(numbers_C), LINE):
+            checksum ^= np.uint32(numbers_C[place])
+    return checksum
+
+
+@_part
+def _exp(values: Any, exponents: Any) -> None:
+    """Replace values of at most 0 by exp(value). exponents: whole numbers, room to work in"""
+    for place in range(len(values)):
+        power = values[place] * LOG2E
+        power = LEAST if power < LEAST else power
+        whole = np.floor(power)
+        fraction = power - whole
+        values[place] = ((((_E5 * fraction + _E4) * fraction + _E3) * fraction + _E2) * fraction + _E1) * fraction + _E0
+        exponents[place] = np.int32(whole) << MANTISSA
+    bits = values.view(np.int32)
+    for place in range(len(values)):
+        bits[place] += exponents[place]
+
+
+@_part
+def _softmax(scores: Any, keys: Any, queries: Any, highest_Q: Any, sums_Q: Any, exponents: Any) -> None:  # noqa: PLR0917
+    """Replace scores (keys, queries), flat, by their softmax along the keys."""
+    for query in range(queries):
+        highest_Q[query] = scores[query]
+        sums_Q[query] = ZERO
+    for key in range(1, keys):
+        of_key = scores[key * queries : (key + 1) * queries]
+        for query in range(queries):
+            highest_Q[query] = of_key[query] if of_key[query] > highest_Q[query] else highest_Q[query]
+    for key in range(keys):
+        of_key = scores[key * queries : (key + 1) * queries]
+        for query in range(queries):
+            of_key[query] -= highest_Q[query]
+    _exp(scores[: keys * queries], exponents)
+    for key in range(keys):
+        of_key = scores[key * queries : (key + 1) * queries]
+        for query in range(queries):
+            sums_Q[query] += of_key[query]
+    for query in range(queries):
+        sums_Q[query] = ONE / sums_Q[query]
+    for key in range(keys):
+        of_key = scores[key * queries : (key + 1) * queries]
+        for query in range(queries):
+            of_key[query] *= sums_Q[query]
+
+
+@_part
+def _drop(weights: Any, words: Any, start: Any, seed: Any, dropped: Any) -> None:
+    """Negate weights that are dropped. words: room for the random bits of all; start: counts them over all rows"""
+    for word in range(len(words)):
+        words[word] = mix(seed + (np.uint64(start) + np.uint64(word + 1)) * STRIDE)
+    drawn = words.view(np.uint16)
+    for place in range(len(weights)):
+        weights[place] = weights[place] if np.uint32(drawn[place]) >= dropped else -weights[place]
+
+
+@_part
+def _mask_weights(weights: Any, stays: Any, masked: Any) -> None:
+    """masked = P * M, of weights that are negative where they were dropped."""
+    for place in range(len(weights)):
+        weight = weights[place]
+        masked[place] = ZERO if weight < ZERO else weight * stays
+
+
+@_part
+def _to_scores(weights: Any, stays: Any, sums_Q: Any, gradient: Any) -> None:
+    """gradient (keys, queries), flat: G v^T becomes dS. sums_Q: rowsum(G * O)"""
+    queries = len(sums_Q)
+    for key in range(len(weights) // queries):
+        of_key = gradient[key * queries : (key + 1) * queries]
+        of_weights = weights[key * queries : (key + 1) * queries]
+        for query in range(queries):
+            weight, total = of_weights[query], sums_Q[query]
+            of_key[query] = weight * total if weight < ZERO else weight * (of_key[query] * stays - total)
+
+
 @partial(compiled, fastmath=FAST)
 def _forward(  # noqa: PLR0917
     begin: Any,
     end: Any,
     heads: Any,
-    size: Any,
-    rows_R5: Any,
-    q: Any,
-    k: Any,
-    v: Any,
-    output: Any,
+    firsts_R: Any,
+    lengths_R: Any,
+    columns_M: Any,
+    begins_R: Any,
+    kept_R: Any,
+    q_NC: Any,
+    k_NC: Any,
+    v_NC: Any,
+    found_NC: Any,
     probabilities: Any,
-    room: Any,
     scale: Any,
     seed: Any,
     dropped: Any,
     stays: Any,
-) -> None:
-    """Write O of heads of rows to `output`, and P to `probabilities`, unless that is empty.
+) -> Any:
+    """Write O of heads of rows to found_NC, and P to `probabilities`, unless that is empty.
 
-    begin, end     counts of heads, those of the first row first
-    q, output       (S, C), flat; k, v: (N, C)
-    room           to work in
+    begin, end  counts of heads, those of the first row first
+
+    What it returns keeps the compiler from leaving `_stream` out.
     """
-    wide, width = _up(size), heads * size
-    for r in range(begin // heads, (end - 1) // heads + 1):
-        first, keys, first_query, count, kept = (
-            rows_R5[r, 0],
-            rows_R5[r, 1],
-            rows_R5[r, 2],
-            rows_R5[r, 3],
-            rows_R5[r, 4],
-        )
-        queries, long = _up(count), _up(keys)
-        number, sums = keys * queries, long * queries
-        k_KD = sums + 2 * queries
-        v_DK = k_KD + wide * long
-        q_DQ = v_DK + wide * long
+    checksum = np.uint32(0)
+    if begin >= end:
+        return checksum
+    row, last, size = begin // heads, (end - 1) // heads + 1, q_NC.shape[1] // heads
+    wide, longest = _up(size), _up(lengths_R[row:last].max())
+    most = _up((begins_R[row + 1 : last + 1] - begins_R[row:last]).max())
+    q_DQ, found_DQ = np.zeros(wide * most, np.float32), np.empty(wide * most, np.float32)
+    k_KD, v_DK = np.zeros(longest * wide, np.float32), np.zeros(wide * longest, np.float32)
+    weights, exponents = np.empty(longest * most, np.float32), np.empty(longest * most, np.int32)
+    words = np.empty(longest * most // LANES if dropped else 0, np.uint64)
+    token_D, highest_Q, sums_Q = np.empty(size, np.float32), np.empty(most, np.float32), np.empty(most, np.float32)
+    for r in range(row, last):
+        of_keys = np.arange(firsts_R[r], firsts_R[r] + lengths_R[r])
+        of_queries = firsts_R[r] + columns_M[begins_R[r] : begins_R[r + 1]]
+        keys, queries = len(of_keys), _up(len(of_queries))
+        number = keys * queries
+        if not number:
+            continue
+        for array_NC in (q_NC, k_NC, v_NC, found_NC):
+            checksum ^= _stream(array_NC, of_keys)
         for head in range(max(0, begin - r * heads), min(heads, end - r * heads)):
-            of_key, of_query = first * width + head * size, first_query * width + head * size
-            _turn(k, of_key, width, 1, room, k_KD, wide, 1, keys, size, ONE)
-            _turn(v, of_key, width, _1, room, v_DK, _1, long, keys, size, ONE)
-            _turn(q, of_query, width, _1, room, q_DQ, _1, queries, count, size, scale)
-            _product(room, k_KD, wide, _1, room, q_DQ, queries, room, _0, queries, keys, size, queries)
-            _softmax(room, _0, keys, queries, sums, sums + queries)
-            start = kept + head * number
+            from_, to = head * size, (head + 1) * size
+            _read_rows(k_NC, of_keys, from_, to, k_KD)
+            _read_turned(v_NC, of_keys, from_, to, ONE, v_DK, token_D)
+            _read_turned(q_NC, of_queries, from_, to, scale, q_DQ, token_D)
+            _product(k_KD, wide, 1, q_DQ, queries, weights, queries, keys, size, queries)
+            _softmax(weights, keys, queries, highest_Q, sums_Q, exponents)
+            of_head, start = weights[:number], kept_R[r] + head * number
             if dropped:
-                _drop(room, _0, number, start, seed, dropped)
+                _drop(of_head, words[: number // LANES], start, seed, dropped)
             if len(probabilities):
-                _turn(room, _0, _0, 1, probabilities, start, _0, 1, _1, number, ONE)
+                of_kept = probabilities[start : start + number]
+                for place in range(number):
+                    of_kept[place] = of_head[place]
             if dropped:
-                _mask(room, _0, number, stays, room, _0)
-            _product(room, v_DK, long, _1, room, _0, queries, room, q_DQ, queries, size, keys, queries)
-            _turn(room, q_DQ, _1, queries, output, of_query, width, _1, count, size, ONE)
+                _mask_weights(of_head, stays, of_head)
+            _product(v_DK, _up(keys), 1, weights, queries, found_DQ, queries, size, keys, queries)
+            _write_turned(found_DQ, ONE, found_NC, of_queries, from_, to, token_D)
+    return checksum
 
 
 @partial(compiled, fastmath=FAST)
@@ -466,56 +446,67 @@ def _backward(  # noqa: PLR0917
     begin: Any,
     end: Any,
     heads: Any,
-    size: Any,
-    rows_R5: Any,
-    q: Any,
-    k: Any,
-    v: Any,
-    output: Any,
-    gradient: Any,
-    to_q: Any,
-    to_k: Any,
-    to_v: Any,
+    firsts_R: Any,
+    lengths_R: Any,
+    columns_M: Any,
+    begins_R: Any,
+    kept_R: Any,
+    q_NC: Any,
+    k_NC: Any,
+    v_NC: Any,
+    found_NC: Any,
+    gradient_NC: Any,
+    to_q_NC: Any,
+    to_k_NC: Any,
+    to_v_NC: Any,
     probabilities: Any,
-    room: Any,
     scale: Any,
     stays: Any,
-) -> None:
-    """Write the gradients of heads of rows, from what `_forward` kept."""
-    wide, width = _up(size), heads * size
-    for r in range(begin // heads, (end - 1) // heads + 1):
-        first, keys, first_query, count, kept = (
-            rows_R5[r, 0],
-            rows_R5[r, 1],
-            rows_R5[r, 2],
-            rows_R5[r, 3],
-            rows_R5[r, 4],
-        )
-        queries, long = _up(count), _up(keys)
-        number, masked, sums = keys * queries, long * queries, 2 * long * queries
-        k_KD = sums + queries
-        v_KD = k_KD + wide * long
-        q_QD = v_KD + wide * long
-        g_QD, g_DQ = q_QD + wide * queries, q_QD + 2 * wide * queries
+) -> Any:
+    """Write the gradients of heads of rows, from what `_forward` found and kept; takes and returns as it does."""
+    checksum = np.uint32(0)
+    if begin >= end:
+        return checksum
+    row, last, size = begin // heads, (end - 1) // heads + 1, q_NC.shape[1] // heads
+    wide, longest = _up(size), _up(lengths_R[row:last].max())
+    most = _up((begins_R[row + 1 : last + 1] - begins_R[row:last]).max())
+    k_DK, v_KD = np.zeros(wide * longest, np.float32), np.zeros(longest * wide, np.float32)
+    q_QD, g_QD = np.zeros(most * wide, np.float32), np.zeros(most * wide, np.float32)
+    found_QD = np.zeros(most * wide, np.float32)
+    g_DQ, to_q_DQ = np.zeros(wide * most, np.float32), np.empty(wide * most, np.float32)
+    to_KD, token_D = np.empty(longest * wide, np.float32), np.empty(size, np.float32)
+    to_scores, masked = np.empty(longest * most, np.float32), np.empty(longest * most, np.float32)
+    for r in range(row, last):
+        of_keys = np.arange(firsts_R[r], firsts_R[r] + lengths_R[r])
+        of_queries = firsts_R[r] + columns_M[begins_R[r] : begins_R[r + 1]]
+        keys, queries = len(of_keys), _up(len(of_queries))
+        number = keys * queries
+        if not number:
+            continue
+        for array_NC in (q_NC, k_NC, v_NC, found_NC, gradient_NC, to_q_NC, to_k_NC, to_v_NC):
+            checksum ^= _stream(array_NC, of_keys)
+        sums_Q = np.zeros(queries, np.float32)
         for head in range(max(0, begin - r * heads), min(heads, end - r * heads)):
-            of_key, of_query = first * width + head * size, first_query * width + head * size
-            _turn(v, of_key, width, 1, room, v_KD, wide, 1, keys, size, ONE)
-            _turn(k, of_key, width, _1, room, k_KD, _1, long, keys, size, ONE)
-            _turn(q, of_query, width, 1, room, q_QD, wide, 1, count, size, ONE)
-            _turn(gradient, of_query, width, 1, room, g_QD, wide, 1, count, size, ONE)
-            _turn(gradient, of_query, width, _1, room, g_DQ, _1, queries, count, size, ONE)
-            for query in range(count):
-                total, at = ZERO, of_query + query * width
-                for d in range(at, at + size):
-                    total += gradient[d] * output[d]
-                _set(room, sums + query, total)
-            start = kept + head * number
-            _product(room, v_KD, wide, _1, room, g_DQ, queries, room, _0, queries, keys, size, queries)
-            _to_scores(probabilities, start, keys, queries, stays, room, sums, _0)
-            _mask(probabilities, start, number, stays, room, masked)
-            _product(room, k_KD, long, _1, room, _0, queries, room, g_DQ, queries, size, keys, queries)
-            _turn(room, g_DQ, _1, queries, to_q, of_query, width, _1, count, size, scale)
-            _product(room, _0, queries, _1, room, q_QD, wide, room, k_KD, wide, keys, count, wide)
-            _turn(room, k_KD, wide, 1, to_k, of_key, width, 1, keys, size, scale)
-            _product(room, masked, queries, _1, room, g_QD, wide, room, v_KD, wide, keys, count, wide)
-            _turn(room, v_KD, wide, 1, to_v, of_key, width, 1, keys, size, ONE)
+            from_, to = head * size, (head + 1) * size
+            _read_rows(v_NC, of_keys, from_, to, v_KD)
+            _read_turned(k_NC, of_keys, from_, to, ONE, k_DK, token_D)
+            _read_rows(q_NC, of_queries, from_, to, q_QD)
+            _read_rows(gradient_NC, of_queries, from_, to, g_QD)
+            _read_turned(gradient_NC, of_queries, from_, to, ONE, g_DQ, token_D)
+            _read_rows(found_NC, of_queries, from_, to, found_QD)
+            for query in range(len(of_queries)):
+                total = ZERO
+                for d in range(query * wide, query * wide + size):
+                    total += g_QD[d] * found_QD[d]
+                sums_Q[query] = total
+            weights = probabilities[kept_R[r] + head * number : kept_R[r] + (head + 1) * number]
+            _product(v_KD, wide, 1, g_DQ, queries, to_scores, queries, keys, size, queries)
+            _to_scores(weights, stays, sums_Q, to_scores)
+            _mask_weights(weights, stays, masked)
+            _product(k_DK, _up(keys), 1, to_scores, queries, to_q_DQ, queries, size, keys, queries)
+            _write_turned(to_q_DQ, scale, to_q_NC, of_queries, from_, to, token_D)
+            _product(to_scores, queries, 1, q_QD, wide, to_KD, wide, keys, len(of_queries), wide)
+            _write_rows(to_KD, scale, to_k_NC, of_keys, from_, to)
+            _product(masked, queries, 1, g_QD, wide, to_KD, wide, keys, len(of_queries), wide)
+            _write_rows(to_KD, ONE, to_v_NC, of_keys, from_, to)
+    return checksum
