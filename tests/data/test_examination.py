@@ -100,7 +100,7 @@ def test_the_page_acts_on_no_terminal_is_the_same_every_time_and_leaves_out_what
 
 def test_the_terminal_gets_ten_findings_to_act_on_and_the_option_for_the_rest(whole):
     notes = [Finding("note", f"Note {number}.", "Do this.") for number in range(12)]
-    page = replace(whole, findings=(*whole.findings, *notes), reading=("Tags are BIO.",)).as_text()
+    page = replace(whole, findings=(*whole.findings, *notes, Finding("reading", "Tags are BIO."))).as_text()
     assert page.index("Tags are BIO.") < page.index("Findings")
     assert page.count("note:") == 9
     assert "Little." not in page

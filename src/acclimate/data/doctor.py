@@ -160,7 +160,6 @@ def examine(
         leaked=leaked(in_rows, scans),
         findings=tuple(sorted(findings, key=lambda finding: LEVELS.index(finding.level))),
         detectable=detectable,
-        reading=labelled.notes,
         reach=reach,
         model=model.facts if model else None,
         partners=partners,
@@ -287,7 +286,7 @@ def _file_facts(read: FileRead) -> FileFacts:
 
 
 def _check_labelled(labelled: Labelled, counts: Mapping[str, Mapping[str, int]], folds: int) -> list[Finding]:
-    """Return findings on files, labels and give-aways, and the cautions of reading. counts: labels by split."""
+    """Return findings on files, labels and give-aways, and how these were read. counts: labels by split."""
     sizes: dict[str, int] = {split: len(rows) for split, rows in labelled.splits.items()}
     if labelled.kind == "score":
         on_labels = findings_on_numbers(labelled.splits)
@@ -298,6 +297,7 @@ def _check_labelled(labelled: Labelled, counts: Mapping[str, Mapping[str, int]],
     else:
         on_labels = findings_on_classes(counts, sizes, labelled.metric.name)
     noted = [Finding("warning", caution) for caution in labelled.cautions]
+    noted += [Finding("reading", note) for note in labelled.notes]
     if sizes["test"] == 1:
         text = "Test has 1 row, but an interval needs more."
         on_labels.append(

@@ -5,8 +5,7 @@ Shares are fractions of 1. Texts of users are stored with at most SHOWN characte
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,8 +14,8 @@ from acclimate.core.figures import metric_text, si
 from acclimate.core.records import from_plain, to_plain
 from acclimate.reports.page import Item, Section, amount, beginning, page, share
 
-Level = Literal["error", "warning", "note"]
-LEVELS: tuple[Level, ...] = ("error", "warning", "note")
+Level = Literal["error", "warning", "note", "reading"]
+LEVELS: tuple[Level, ...] = ("error", "warning", "note", "reading")
 LeakKind = Literal["exact", "near", "13-gram", "passage"]
 PartnerKind = Literal["swapped", "text", "template"]
 SHOWN = 200  # characters of a stored text
@@ -47,7 +46,8 @@ EXAMPLES = 2  # shown of each kind of leak
 class Finding:
     """A fault or remark, and what to do about it, as sentences.
 
-    level  error: training is impossible or worthless; warning: a score will mislead; note: good to know
+    level  error: training is impossible or worthless; warning: a score will mislead; note: good to know; reading: how
+           the labelled files were read
     """
 
     level: Level
@@ -233,8 +233,7 @@ class Examination:
     leaked        ids of test items that train contains ("test") or a corpus ("test in domain", "test in general");
                   ids of rows that contain a test item ("train", "dev"); numbers, from 1 in the order of reading, of
                   documents that contain a dev or test item ("domain", "general"), which adaptation must leave out
-    findings      errors, then warnings, then notes
-    reading       how the labelled files were read, a sentence each
+    findings      errors, then warnings, then notes, then how the labelled files were read
     detectable    the smallest true difference that the race would detect, in units of the metric; None if unknown
     reach         the same as a sentence, with what would make it smaller
     dropped       True if the rows of train and dev with a test item were removed after this examination
@@ -254,12 +253,21 @@ class Examination:
     copies: tuple[Copies, ...]
     leaked: Mapping[str, frozenset[str]]
     findings: tuple[Finding, ...]
-    reading: tuple[str, ...] = ()
     detectable: float | None = None
     reach: str = ""
     dropped: bool = False
     model: ModelFacts | None = None
     partners: tuple[Partners, ...] = ()
+
+    @property
+    def reading(self) -> tuple[str, ...]:
+        """How the labelled files were read, a sentence each."""
+        return tuple(finding.what for finding in self.findings if finding.level == "reading")
+
+    @property
+    def remarks(self) -> tuple[Finding, ...]:
+        """The other findings."""
+        return tuple(finding for finding in self.findings if finding.level != "reading")
 
     @property
     def errors(self) -> tuple[Finding, ...]:
@@ -287,7 +295,8 @@ class Examination:
 def grave(examined: Examination | None) -> list[str]:
     """Return the errors and warnings in a sentence each; none where nothing was examined."""
     findings = examined.findings if examined is not None else ()
-    return [f"{finding.what} {finding.way_out}".rstrip() for finding in findings if finding.level != "note"]
+    levels = ("error", "warning")
+    return [f"{finding.what} {finding.way_out}".rstrip() for finding in findings if finding.level in levels]
 
 
 def as_text(examined: Examination, *, details: bool = False) -> str:
@@ -298,27 +307,26 @@ def as_text(examined: Examination, *, details: bool = False) -> str:
     reach = Section("What these data can show", lines=(examined.reach,) if examined.reach else ())
     if details:
         tables = [*_tables(examined, MOST_LABELS), _leaks(examined), _leak_examples(examined)]
-        return page(_title(examined), [*_remarks(examined), *_filled(reach, *tables)])
-    actionable = [finding for finding in examined.findings if finding.way_out or finding.level != "note"]
+        return page(_title(examined), [*_opening(examined, examined.remarks), *_filled(reach, *tables)])
+    actionable = [finding for finding in examined.remarks if finding.way_out or finding.level != "note"]
     first = actionable[:MOST_FINDINGS]
-    others = len(examined.findings) - len(first)
+    others = len(examined.remarks) - len(first)
     hidden = f"{amount(others, 'other finding')} and the tables" if others else "The tables"
     more = Section("More", lines=(f"{hidden}: {option('details', True)}",))
-    short = dataclasses.replace(examined, findings=tuple(first))
-    return page(_title(examined), [*_remarks(short), *_filled(reach, more)])
+    return page(_title(examined), [*_opening(examined, first), *_filled(reach, more)])
 
 
 def sections_of_data(examined: Examination, *, most_labels: int = MOST_LABELS) -> list[Section]:
     """Return how the files were read, the findings, and the tables that are not empty, without leaks between files."""
-    return [*_remarks(examined), *_filled(*_tables(examined, most_labels))]
+    return [*_opening(examined, examined.remarks), *_filled(*_tables(examined, most_labels))]
 
 
 def _filled(*sections: Section) -> list[Section]:
     return [section for section in sections if section.rows or section.lines]
 
 
-def _remarks(examined: Examination) -> list[Section]:
-    return [*_filled(Section("How the files were read", lines=examined.reading)), _findings(examined)]
+def _opening(examined: Examination, remarks: Sequence[Finding]) -> list[Section]:
+    return [*_filled(Section("How the files were read", lines=examined.reading)), _findings(remarks)]
 
 
 def _tables(examined: Examination, most_labels: int) -> list[Section]:
@@ -334,10 +342,10 @@ def _title(examined: Examination) -> str:
     return f"acclimate doctor: {task['name']} ({', '.join(parts)})"
 
 
-def _findings(examined: Examination) -> Section:
-    if not examined.findings:
+def _findings(findings: Sequence[Finding]) -> Section:
+    if not findings:
         return Section("Findings", lines=("No problems were found in these files.",))
-    items = (Item(finding.what, finding.level, finding.way_out) for finding in examined.findings)
+    items = (Item(finding.what, finding.level, finding.way_out) for finding in findings if finding.level != "reading")
     return Section("Findings", items=tuple(items))
 
 

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from acclimate.core.compiled import compiled, mix, part
-from acclimate.text.overlap.kernels import MARK, ONE, PER_CHARACTER, SINGLE, SKIPPED, ZERO, longest_text
+from acclimate.text.overlap.kernels import MARK, SINGLE, SKIPPED, ZERO, longest_text
+from acclimate.text.overlap.sketches import ONE, PER_CHARACTER
 from acclimate.text.scripts import SIGNS, divided_words, plain
 
 if TYPE_CHECKING:

@@ -16,11 +16,8 @@ import numpy as np
 from acclimate.core.compiled import compiled, mix, part
 from acclimate.text.overlap.few import CANDIDATES, Grams, ScanResult, grams_of, texts_by_band
 from acclimate.text.overlap.kernels import (
-    BINS,
     MARK,
-    ONE,
     OUT,
-    PER_WORD,
     SINGLE,
     SKIPPED,
     ZERO,
@@ -37,7 +34,7 @@ from acclimate.text.overlap.kernels import (
     sketch,
     sketch_texts,
 )
-from acclimate.text.overlap.sketches import Sketches, bins_of_band, least_of, room_for_sketches
+from acclimate.text.overlap.sketches import BINS, ONE, PER_WORD, Sketches, bins_of_band, least_of, room_for_sketches
 from acclimate.text.overlap.words import GRAM, SHINGLE
 from acclimate.text.scripts import IGNORED, MARKS, SIGNS, UNSPACED, plain, words_in
 
