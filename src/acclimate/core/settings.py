@@ -268,11 +268,12 @@ def recipe_file(path: Path) -> Path:
 def override(recipe: T, assignments: Iterable[str]) -> T:
     """Return the recipe with `key=value` assignments made; keys of nested settings are written `plan.steps=100`.
 
-    Raises ValueError for a setting that has two values, as in `plan.steps=1 plan={steps=2}`.
+    The last of two assignments to one key counts. Raises ValueError for a setting that has two values under different
+    keys, as in `plan.steps=1 plan={steps=2}`.
     """
     current = to_mapping(recipe)
     values: dict[str, Any] = {}
-    for assignment in assignments:
+    for assignment in {assignment.partition("=")[0]: assignment for assignment in assignments}.values():
         key, equals, text = assignment.partition("=")
         if not equals or not key:
             raise ValueError(f"command line: '{assignment}' is not of the form key=value")
