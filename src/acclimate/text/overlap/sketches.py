@@ -12,7 +12,7 @@ import numpy as np
 from acclimate.core.mixing import mix
 from acclimate.text.overlap.words import SHINGLE, normalised_words
 
-FEW = 1 << 23  # characters that a process reads by NumPy; the loops of kernels.py read all others
+FEW = 20_000_000  # characters that a process reads by NumPy; the loops of kernels.py read all others
 _CHUNK = 1 << 16  # characters that are sketched at a time, so that arrays stay in the processor's cache
 _MISSED = 5e-4  # largest probability that a pair of exactly the similarity `near` has no band in common
 BINS = 256  # numbers of a sketch; the 8 upper bits of a hash choose one
