@@ -34,7 +34,7 @@ SETTINGS = (
     *(f"pretrain.{setting}" for setting in ("layers=1", "hidden=32", "heads=2", "max_tokens=32")),
     *(f"pretrain.plan.{setting}" for setting in ("steps=60", "batch=16", "rate=5e-3")),
     *(f"tapt.{setting}" for setting in ("max_tokens=32", "plan.steps=25", "plan.batch=16", "plan.rate=2e-3")),
-    *("tapt.epochs=0", "tapter.epochs=0"),
+    *("tapt.epochs=0", "tapter.epochs=0", "tsdae.epochs=0"),
     *(f"dapt.{setting}" for setting in ("max_tokens=32", "plan.steps=30", "plan.batch=16", "plan.rate=2e-3")),
     *(
         f"{method}.{setting}"

@@ -392,7 +392,6 @@ ROWS = [  # what is wrong with single rows: they are rejected, the others stay
     tsv("more columns than usual", sentences("p53\tNN\tO\n"), "@:121 | 3 fields, but the first line has 2 | correct"),
     tsv("NUL in a word", sentences("p\x0053\tO\n"), "@:121 | NUL | remove the sentence"),
     lists("fewer tags than words", ["p53", "is"], ["O"], "@:41 | 2 words (column 'text'), but 1 tags | one tag"),
-    lists("a text for words", "p53 is", ["O", "O"], "@:41 | words (column 'text') are 'p53 is' | make them a list"),
     lists("a number for a word", ["p53", 7], ["O", "O"], "@:41 | the word 7 is not a string | write it"),
     lists("a list for a tag", ["p53"], [["O"]], "@:41 | label | make it a string"),
     lists("a list for an id", ["p53"], ["O"], "@:41 | the group (column 'name') is [1] | make it a string", name=[1]),

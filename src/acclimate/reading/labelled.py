@@ -302,7 +302,7 @@ def _opened(labelled: LabelledFiles, limits: ReadLimits) -> tuple[LabelledFiles,
     sources: dict[Split, Source] = {}
     for split, path in labelled.paths.items():
         check_unprepared(path)
-        brat = kind == "auto" and path.is_dir() and any(path.rglob("*.ann"))
+        brat = kind == "auto" and os.path.isdir(path) and any(path.rglob("*.ann"))
         sources[split] = open_source(path, limits=limits, folder=kind == "tokens" or brat)
         if sources[split].ending == ".ann":
             raise ValueError(
