@@ -288,11 +288,9 @@ def test_models_can_be_probed_by_folds_alone(folded, tmp_path):
     assert not (out / "encoder").exists()
 
 
-def test_one_fold_is_refused_before_any_training(folded, tmp_path):
-    given = {**folded.given, "out": tmp_path / "run", "recipe": settings.override(RECIPE, ["folds=1"])}
+def test_one_fold_is_refused():
     with pytest.raises(ValueError, match="folds = 1: one fold leaves no rows for training"):
-        toys.raced(**given)
-    assert not (tmp_path / "run" / DIRECTORY).exists()
+        settings.override(RECIPE, ["folds=1"])
 
 
 def test_folds_take_one_setting():

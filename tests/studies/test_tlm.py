@@ -306,7 +306,7 @@ def test_a_model_is_compared_with_training_from_it_and_from_nothing(toy_inputs, 
 
 
 def test_a_model_that_is_stated_and_not_given_is_told(toy_inputs, tmp_path):
-    with pytest.raises(ValueError, match=r"tlm\.model = 'a-model', but no model is given\. Add --model a-model"):
+    with pytest.raises(ValueError, match=r"tlm\.model = 'a-model': tlm uses the model of the whole command"):
         made("k", toy_inputs, tmp_path, (), "tlm.model=a-model")
 
 
