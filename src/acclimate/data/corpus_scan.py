@@ -2,7 +2,8 @@
 
 `scan_corpus` serves the doctor. `leave_out` finds the documents that retrieval must leave out: those that leak a dev or
 test text (data/leaks.py), and copies: documents with the same words as an earlier one, which BM25 always scores alike.
-Memory: eight bytes a document for the copies, the sample, and the texts that the search reads ahead. `leave_out` reads
+Memory: eight bytes a document for the copies, the sample, and the texts that the search
+reads ahead, and a text of each dev or test item that is found. `leave_out` reads
 the parts of a corpus in shards one by one, or each as a task of a cluster (core/machines.py).
 """
 

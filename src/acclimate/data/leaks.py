@@ -24,7 +24,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import get_args
+from typing import NamedTuple, get_args
 
 from acclimate.core.door import option
 from acclimate.core.types import Example, Label, Split
@@ -59,6 +59,15 @@ def found_in_rows(source: Split, rows: Sequence[Example], sealed: Sealed) -> Sou
     return source_leaks
 
 
+class Leaking(NamedTuple):
+    """A scanned text that contains a sealed item. label: of a row; None for a document"""
+
+    name: str
+    text: str
+    label: Label | None
+    match: Match
+
+
 @dataclass
 class SourceLeaks:
     """The sealed items that a source ("train", "dev", "domain", "general") contains, counted while it is scanned.
@@ -72,7 +81,7 @@ class SourceLeaks:
     kinds: dict[int, LeakKind] = field(default_factory=dict)  # of items that match
     same_label: set[int] = field(default_factory=set)  # items that a text with their label leaks
     texts: Counter[tuple[Split, LeakKind]] = field(default_factory=Counter)
-    examples: dict[int, Sighting] = field(default_factory=dict)  # by item, in the order of the texts
+    examples: dict[int, Leaking] = field(default_factory=dict)  # by item, in the order of the texts
     leaking: dict[Split, set[str]] = field(default_factory=dict)  # ids of rows, numbers of documents
     incomplete: int = 0  # rows with so many matches that not all were looked for
 
@@ -90,7 +99,7 @@ class SourceLeaks:
             if label is not None and label == item.label and kind != "passage":
                 self.same_label.add(place)
             if self._is_stronger(place, kind):
-                self._strengthen(place, kind, _sighting((name, text, label), split, item, match))
+                self._strengthen(place, kind, Leaking(name, text, label, match))
         for split, kind in strongest.items():
             self.texts[split, kind] += 1
             if kind != "passage":
@@ -110,7 +119,7 @@ class SourceLeaks:
     def _is_stronger(self, place: int, kind: LeakKind) -> bool:
         return place not in self.kinds or KINDS.index(kind) < KINDS.index(self.kinds[place])
 
-    def _strengthen(self, place: int, kind: LeakKind, example: Sighting) -> None:
+    def _strengthen(self, place: int, kind: LeakKind, example: Leaking) -> None:
         self.kinds[place] = kind
         self.examples.pop(place, None)  # so that it is the last one
         self.examples[place] = example
@@ -132,9 +141,8 @@ class SourceLeaks:
                         len(items) / self.sealed.sizes[split],
                         len(items & self.same_label) if counts_labels else None,
                         tuple(
-                            itertools.islice(
-                                (self.examples[place] for place in self.examples if place in items), EXAMPLES
-                            )
+                            _sighting(self.examples[place], *self.sealed.items[place])
+                            for place in itertools.islice(filter(items.__contains__, self.examples), EXAMPLES)
                         ),
                     )
                 )
@@ -299,9 +307,9 @@ def _conflicts(members: Sequence[int], rows: Sequence[Example], texts: Sequence[
     return list(conflicts.values())
 
 
-def _sighting(where: tuple[str, str, Label | None], split: Split, item: Example, match: Match) -> Sighting:
-    """Return both texts of a match. found: id, text and label of the text that contains the item of `split`."""
-    name, text, label = where
+def _sighting(leaking: Leaking, split: Split, item: Example) -> Sighting:
+    """Return both texts of a match with an item of `split`."""
+    name, text, label, match = leaking
     return Sighting(
         name,
         item.id,
