@@ -9,5 +9,5 @@ from acclimate.text.overlap import groups, references, sketches
 def amount(request, monkeypatch):
     characters, pairs = (1 << 40, 1 << 30) if request.param == "few" else (0, 0)
     monkeypatch.setattr(sketches, "FEW", characters)
-    monkeypatch.setattr(references, "FEW", characters)
+    monkeypatch.setattr(references, "FEW_REFERENCES", characters)
     monkeypatch.setattr(groups, "_FEW", pairs)

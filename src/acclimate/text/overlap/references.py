@@ -28,13 +28,14 @@ import numpy as np
 
 from acclimate.core.machines import map_threads, processors
 from acclimate.text.overlap.few import CANDIDATES, FewSearch, Grams, ScanResult
-from acclimate.text.overlap.sketches import FEW, are_few, different_shingles, few_sketches
+from acclimate.text.overlap.sketches import are_few, different_shingles, few_sketches
 from acclimate.text.overlap.words import compared_words, normalised_words, with_signs
 
 if TYPE_CHECKING:
     from acclimate.text.overlap.search import ManySearch
 
 MOST = 100  # different reference texts that are reported for one scanned text
+FEW_REFERENCES = 1_000_000  # characters of references that NumPy looks for; compiled loops look for more
 HALF = 0.5  # of a reference's runs of 13 words
 HOLDERS = 1000  # texts with one run of words that are looked at
 _BATCH = 1 << 20  # characters that a thread takes at a time
@@ -98,6 +99,7 @@ class References:
                 owners.setdefault(words, []).append(number)
         self._owners = list(owners.values())
         self._texts = list(owners)
+        self._size = sum(map(len, self._texts))
         self._searches: dict[bool, FewSearch | ManySearch] = {}
         self._shingles = lru_cache(_KEPT)(lambda reference: different_shingles(self._texts[reference]))
 
@@ -127,7 +129,7 @@ class References:
     def _searched(self, texts: Iterable[tuple[str, str]]) -> Iterator[tuple[NamedTexts, FewSearch | ManySearch]]:
         """Yield the texts in batches, each with what looks for the references there."""
         for batch in _batches(texts):
-            few = are_few([text for _, text in batch]) and sum(map(len, self._texts)) <= FEW
+            few = self._size <= FEW_REFERENCES and are_few([text for _, text in batch])
             if few not in self._searches:
                 if few:
                     self._searches[few] = FewSearch(self._texts, self._least)
