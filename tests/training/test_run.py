@@ -1,4 +1,4 @@
-"""A run that gets more steps ends as one that had them from the start, and spikes of its loss are told."""
+"""A run that gets more steps ends as one that had them from the start, and spikes of its loss are reported."""
 
 import json
 import os
@@ -246,7 +246,7 @@ def test_a_spike_is_in_the_log_with_its_documents_and_the_first_is_told(tmp_path
     assert all(line["documents"] == [f"a{line['step']}", f"b{line['step']}"] for line in lines if "spike" in line)
     assert [progress.done for progress in told if "spike" in progress.values] == list(JUMPS)
     notes = {progress.done: progress.values["note"] for progress in told if "note" in progress.values}
-    assert list(notes) == [60], "later ones stand in the log alone"
+    assert list(notes) == [60], "later ones are only in the log"
     assert "Training continues, because a single case is harmless. Its texts: a60, b60." in notes[60]
     assert [progress.done for progress in told] == list(range(1, 71))  # no step is left out
 

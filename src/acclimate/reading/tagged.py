@@ -312,7 +312,7 @@ def _word_rows(source: Source, columns: Columns) -> tuple[list[Row | Rejected], 
     """Return the sentences of a table with a word and its tag a row, and notes on how they were found.
 
     A sentence is a run of rows with one value of the column of sentences and of that of documents, if there is one. An
-    empty value goes on with the sentence. Raises ValueError without a column of sentences, and for shuffled rows.
+    empty value continues the sentence. Raises ValueError without a column of sentences, and for shuffled rows.
     """
     sentence = _column_named(SENTENCE, source, columns) or columns.group
     if sentence is None:

@@ -188,7 +188,7 @@ def sketch(values: Any, count: int, signature: Any) -> None:
                 value = (values[place] ^ seed) * FIRST
                 value ^= value >> THIRTY_ONE
                 where = np.int64(value >> TO_BIN) if turn < BINS else turn - BINS
-                value = base | (value & VALUE)  # the round stands in the upper bits: earlier rounds are smaller
+                value = base | (value & VALUE)  # the upper bits are the round, so earlier rounds are smaller
                 empty -= signature[where] == NONE
                 signature[where] = min(signature[where], value)  # MinHash
         if not empty:
