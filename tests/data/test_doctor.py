@@ -181,7 +181,7 @@ def test_the_smallest_difference_is_said_with_what_would_make_it_smaller(healthy
     assert one.detectable == pytest.approx(guessed(900, 3, comparisons=4).detectable(), rel=1e-3)
     assert more.detectable == pytest.approx(guessed(900, 10).detectable(), rel=1e-3)
     assert f"{100 * one.detectable:.1f} points is the smallest difference that 900 test items and 3 seeds" in one.reach
-    assert "Twice the test items would bring it to" in one.reach
+    assert "with twice the test items" in one.reach
     assert "What these data can show" in one.as_text()
 
 

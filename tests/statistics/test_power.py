@@ -176,10 +176,11 @@ def test_advice_says_what_would_help():
     )]  # fmt: skip
     assert told == (
         f"{points[0]} points is the smallest difference that 500 test items and 3 seeds find with a probability of 80%"
-        f", 2 comparisons counted. Twice the test items would bring it to {points[1]} points; more seeds, with 5 to "
-        f"{points[2]} and with 10 to {points[3]}."
+        f", 2 comparisons counted. It would be {points[1]} with twice the test items, {points[2]} with 5 seeds and "
+        f"{points[3]} with 10 seeds."
     )
-    assert "more seeds" not in guessed(500, 10).advice()
+    assert "with 10 seeds" not in guessed(500, 10).advice()
+    assert "test items" not in guessed(10**8, 3).advice().partition(".")[2]  # more of them would not help
 
 
 def test_refusals_name_the_value():

@@ -274,9 +274,9 @@ def copies(split: Split, rows: Sequence[Example], *, near: float = NEAR) -> Copi
     repeated = [members for members in groups.values() if len(members) > 1]
     if not repeated:
         return None
-    words = [compared_words(text) for text in texts]
+    words = {number: compared_words(texts[number]) for members in repeated for number in members}
     conflicts = [pair for members in repeated for pair in _conflicts(members, rows, words)]
-    laid_out = [" ".join(text.lower().split()) for text in texts]
+    laid_out = {number: " ".join(texts[number].lower().split()) for number in words}
     plain = {words[first] for members in repeated for first, _ in _conflicts(members, rows, laid_out)}
     pairs = (conflicts + [(members[0], members[1]) for members in repeated])[:EXAMPLES]
     examples = tuple(
@@ -296,7 +296,7 @@ def copies(split: Split, rows: Sequence[Example], *, near: float = NEAR) -> Copi
     return Copies(split, len(repeated), sum(map(len, repeated)) - len(repeated), len(conflicts), examples, marked)
 
 
-def _conflicts(members: Sequence[int], rows: Sequence[Example], texts: Sequence[str]) -> list[tuple[int, int]]:
+def _conflicts(members: Sequence[int], rows: Sequence[Example], texts: Mapping[int, str]) -> list[tuple[int, int]]:
     """Return, for each text of several of these rows with different labels, two rows that differ."""
     first: dict[str, int] = {}
     conflicts: dict[str, tuple[int, int]] = {}
@@ -363,11 +363,16 @@ def find_partners(labelled: Labelled, *, every: bool = False) -> tuple[Partners,
         train = test = tuple(row for rows in labelled.splits.values() for row in rows)
     rows = train if every else (*train, *test)
     items = range(len(rows) - len(test), len(rows))
-    words = [(compared_words(row.text), compared_words(row.pair or "")) for row in rows]
+
+    @functools.cache
+    def words(row: int) -> tuple[str, str]:
+        return compared_words(rows[row].text), compared_words(rows[row].pair or "")
+
     of_pairs = iter(text_keys([row for row in rows if row.pair]))
     texts: Keys = [next(of_pairs) if row.pair else () for row in rows]
-    pairs: Keys = [("\n".join(both),) if all(both) else () for both in words]
-    turned: Keys = [("\n".join(reversed(both)),) if all(both) else () for both in words]
+    both = [words(place) if row.pair else ("", "") for place, row in enumerate(rows)]
+    pairs: Keys = [("\n".join(parts),) if all(parts) else () for parts in both]
+    turned: Keys = [("\n".join(reversed(parts)),) if all(parts) else () for parts in both]
     templates: Keys = [(key,) for key in template_keys(rows)]
     searches: dict[PartnerKind, tuple[Keys, Keys]] = {
         "swapped": (pairs, turned),
@@ -381,14 +386,14 @@ def find_partners(labelled: Labelled, *, every: bool = False) -> tuple[Partners,
         for row in range(len(train)):
             for key in filter(None, held[row]):
                 same_key = holders.setdefault(key, [])
-                if not same_key or (len(same_key) == 1 and words[same_key[0]] != words[row]):
+                if not same_key or (len(same_key) == 1 and words(same_key[0]) != words(row)):
                     same_key.append(row)
         partners: dict[int, int] = {}
         shared: set[str] = set()
         for item in items if kind != "text" else (item for item in items if item not in swapped):
             for key in sought[item]:
                 # a row with the same words is a copy, which the search for leaks counts
-                if (row := next((row for row in holders.get(key, ()) if words[row] != words[item]), -1)) >= 0:
+                if (row := next((row for row in holders.get(key, ()) if words(row) != words(item)), -1)) >= 0:
                     shared.add(key)
                     partners.setdefault(item, row)
         if not partners:

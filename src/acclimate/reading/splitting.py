@@ -46,7 +46,7 @@ FEWEST_BYTES = 16  # of the unmasked words in UTF-8: `the # of # in # and #`, of
 _MASK, _BETWEEN = "#", "|"  # no word has these characters
 _DIGITS, _RUN = re.compile(r"\d+"), re.compile(f"{_MASK}(?: {_MASK})+")
 ASIDE = 0.03  # difference from a share that a note names
-Strata = Counter[str]
+Strata = Mapping[str, int]
 Part = TypeVar("Part", bound=str)  # a split, or a fold
 
 
@@ -277,7 +277,8 @@ def _units(examples: Sequence[Example], strata: Sequence[str], same: Sequence[in
     for rows in members.values():
         held = sorted(_content(examples[row]) for row in rows)
         key = hashlib.blake2b("\0".join((str(seed), *held)).encode(), digest_size=16).hexdigest()
-        units.append(_Unit(key, tuple(rows), Counter(strata[row] for row in rows)))
+        held_strata = {strata[rows[0]]: 1} if len(rows) == 1 else Counter(strata[row] for row in rows)
+        units.append(_Unit(key, tuple(rows), held_strata))
     return sorted(units, key=lambda unit: unit.key)
 
 
@@ -384,7 +385,9 @@ def template_keys(examples: Sequence[Example]) -> list[str]:
     """Return the template of each row, of both its texts; "" if nothing is masked, if fewer words than masks or
     than FEWEST_WORDS are left, or if they are too short. A mask is for a run of numbers and names.
     """
-    counts = Counter(word for example in examples for word in _words(example))
+    counts = Counter[str]()
+    for example in examples:
+        counts.update(_words(example))
     masked = {word: _masked(word, counts) for word in counts}
     keys = []
     for example in examples:

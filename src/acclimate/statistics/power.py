@@ -31,6 +31,7 @@ from typing import Literal
 
 import numpy as np
 
+from acclimate.core.figures import listed
 from acclimate.core.types import Label, Score
 from acclimate.statistics.significance import Comparison
 from acclimate.statistics.variance import (
@@ -97,17 +98,19 @@ class PowerDesign:
         return noncentrality(critical, freedom, 1 - self.power) * float(np.sqrt(components.variance[0]))
 
     def advice(self) -> str:
-        """Two sentences: the smallest detectable difference, and what twice the test items or more seeds make of it."""
-        now, twice = self.detectable(), self.detectable(items=2 * self.items)
+        """The smallest detectable difference, and what it is with twice the test items or more seeds, if it differs."""
+        now = f"{100 * self.detectable():.1f}"
+        changes = {"twice the test items": f"{100 * self.detectable(items=2 * self.items):.1f}"}
         of_seeds = self.seed_variance + self.residual_variance
-        more = [number for number in MORE_SEEDS if number > self.seeds and of_seeds > 0]
-        seeds = " and ".join(f"with {number} to {100 * self.detectable(seeds=number):.1f}" for number in more)
-        smallest = f"{100 * now:.1f} points is the smallest difference that {self.items:,} test items and {self.seeds} "
+        for number in MORE_SEEDS:
+            if number > self.seeds and of_seeds > 0:
+                changes[f"{number} seeds"] = f"{100 * self.detectable(seeds=number):.1f}"
+        smaller = [f"{points} with {change}" for change, points in changes.items() if points != now]
+        smallest = f"{now} points is the smallest difference that {self.items:,} test items and {self.seeds} "
         smallest += f"seeds find with a probability of {self.power:.0%}"
         if self.comparisons > 1:
             smallest += f", {self.comparisons} comparisons counted"
-        gains = f"Twice the test items would bring it to {100 * twice:.1f} points"
-        return f"{smallest}. {gains}{'; more seeds, ' + seeds if more else ''}."
+        return f"{smallest}." + (f" It would be {listed(smaller)}." if smaller else "")
 
 
 def guessed(

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from acclimate.text.overlap.sketches import few_sketches, least_of
+from acclimate.text.overlap.sketches import different, few_sketches, least_of
 from acclimate.text.overlap.words import GRAM, normalised_words
 
 CANDIDATES = 1000  # pairs of one text, to bound the memory for short texts that resemble many others
@@ -95,9 +95,7 @@ def _runs_of(text: str) -> list[str]:
 
 def grams_of(runs: np.ndarray, texts: np.ndarray, count: int, size: int) -> Grams:
     """Return who has which run, from the run and the text of each place. count: different runs; size: texts"""
-    pairs = np.sort(runs * max(size, 1) + texts)
-    pairs = pairs[np.diff(pairs, prepend=-1) > 0]  # np.unique took five times as long
-    run, text = np.divmod(pairs, max(size, 1))
+    run, text = np.divmod(different(runs * max(size, 1) + texts), max(size, 1))
     return Grams(np.searchsorted(run, np.arange(count + 1)), text, np.bincount(text, minlength=size))
 
 

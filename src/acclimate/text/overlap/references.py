@@ -19,6 +19,7 @@ language models better (ACL 2022); Brown et al., Language models are few-shot le
 from __future__ import annotations
 
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -180,28 +181,22 @@ class References:
 
         runs: its shared runs, in order of place
         """
-        if not len(runs):
-            return {}, True
-        different = np.array(list(dict.fromkeys(runs.tolist())))
-        begins, ends = grams.begins[different], grams.begins[different + 1]
-        sizes, firsts = ends - begins, np.zeros_like(begins)
-        crowded = np.flatnonzero(sizes > HOLDERS)
         # the holders of each crowded run from the same text on, cyclically, so that runs which a text has are counted
-        pivot = zlib.crc32(text.encode(errors="replace")) % len(self._texts) if len(crowded) else 0
-        for run in crowded:
-            firsts[run] = np.searchsorted(grams.texts[begins[run] : ends[run]], pivot)
-        counts = np.minimum(sizes, HOLDERS)
-        steps = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        places = (np.repeat(firsts, counts) + steps) % np.repeat(sizes, counts)
-        holders = grams.texts[np.repeat(begins, counts) + places]
-        texts, places, shared = np.unique(holders, return_index=True, return_counts=True)
-        shares = shared / grams.counts[texts]
-        first = np.repeat(different, counts)[places]
-        evidence = {
-            reference: (2, share, gram)
-            for reference, share, gram in zip(texts.tolist(), shares.tolist(), first.tolist(), strict=True)
-        }
-        return evidence, not len(crowded)
+        pivot, complete = -1, True
+        shared, first = Counter[int](), dict[int, int]()
+        for run in reversed(dict.fromkeys(runs.tolist())):
+            holders = grams.texts[grams.begins[run] : grams.begins[run + 1]]
+            if len(holders) > HOLDERS:
+                complete = False
+                pivot = pivot if pivot >= 0 else zlib.crc32(text.encode(errors="replace")) % len(self._texts)
+                holders = holders.take(np.searchsorted(holders, pivot) + np.arange(HOLDERS), mode="wrap")
+            references = holders.tolist()
+            shared.update(references)
+            first.update(dict.fromkeys(references, run))
+        return {
+            reference: (2, count / int(grams.counts[reference]), first[reference])
+            for reference, count in shared.items()
+        }, complete
 
     def _ordered(
         self,

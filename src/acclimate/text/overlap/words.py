@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Set
 
-from acclimate.text.scripts import SIGN, plain, words_in
+from acclimate.text.scripts import SIGN, ascii_words, plain, words_in
 
 GRAM = 13  # consecutive words that two texts must share to count as copied
 SHORT = 1000  # characters of a text in which signs may count
 _IDEOGRAPHS = 42_000  # of CJK's extension B
 _NO_WORD = re.compile(r"[^\w\s]")  # signs, marks and others: fast
+_NO_SIGNS = bytes(point for point in range(128) if not _NO_WORD.match(chr(point)))  # of ASCII
 _REPEATED = re.compile(r"(\W)\1+")
 SHINGLE = 5  # characters of the n-grams whose sets are compared for near-duplicates
 
@@ -18,7 +19,7 @@ SHINGLE = 5  # characters of the n-grams whose sets are compared for near-duplic
 def normalised_words(text: str) -> str:
     """Return the words (`scripts.words_in`) in lower case, joined by single spaces, without layout and punctuation."""
     text = plain(text)
-    return " ".join(words_in(text).findall(text))
+    return " ".join(ascii_words(text) if text.isascii() else words_in(text).findall(text))
 
 
 def with_signs(text: str) -> str:
@@ -31,7 +32,8 @@ def with_signs(text: str) -> str:
     if len(text) > SHORT:
         return text
     seen = len(text) - text.count(" ")
-    if 3 * len(_NO_WORD.findall(text)) <= seen or 3 * len(signs := SIGN.findall(text)) <= seen:
+    outside = len(text.encode().translate(None, _NO_SIGNS)) if text.isascii() else len(_NO_WORD.findall(text))
+    if 3 * outside <= seen or 3 * len(signs := SIGN.findall(text)) <= seen:
         return text
     different = len(SIGN.findall(_REPEATED.sub(r"\1", text)))
     if 3 * different <= len("".join(text.split())) - len(signs) + different:
