@@ -136,6 +136,7 @@ DAMAGES = [
     {"max_position_embeddings": 10**9},
     {"pad_token_id": 10**6},
     {"vocab_size": 5},
+    {"type_vocab_size": 0},
     {"id2label": 3},
     {"torch_dtype": "float99"},
 ]

@@ -60,6 +60,7 @@ def test_marks_stay_with_their_letters_and_spellings_of_one_word_are_one(text, w
     {
         "Chinese": ("我喜欢3号。", ["我", "喜", "欢", "3", "号"], ["我", "喜", "欢", "号"]),
         "Japanese": ("テストを行うtest", ["テスト", "を", "行", "う", "test"], ["テスト", "を", "行", "う", "test"]),
+        "half-width": ("ｱﾆﾒvery2ｶﾗｰ", ["ｱﾆﾒ", "very2", "ｶﾗｰ"], ["ｱﾆﾒ", "very2", "ｶﾗｰ"]),
         "Katakana beside Latin": ("アニメvery2カラー", ["アニメ", "very2", "カラー"], ["アニメ", "very2", "カラー"]),
         "Thai": ("ที่ดี a", ["ที่", "ดี", "a"], ["ที่", "ดี"]),
         "Lao": ("ດີ ab", ["ດີ", "ab"], ["ດີ", "ab"]),

@@ -99,7 +99,7 @@ _INNER = f"{_MARKS}{_class(IGNORED)}"
 _AS_WRITTEN = re.compile(
     rf"{_LETTERS}(?:{_LETTERS}|[{_INNER}])*|[{_UNSPACED}][{_INNER}]*|[{_MARKS}](?:{_LETTERS}|[{_INNER}])*"
 )
-_KATAKANA = "\u30a1-\u30fa\u30fc-\u30ff"
+_KATAKANA = "\u30a1-\u30fa\u30fc-\u30ff\uff66-\uff9f"
 _OTHERS = rf"[^\W{_KATAKANA}{_UNSPACED}]"
 _BESIDE_KATAKANA = re.compile(rf"(?<=[{_KATAKANA}])(?={_OTHERS})|(?<={_OTHERS})(?=[{_KATAKANA}])")
 _TERM = re.compile(rf"{_LETTERS}(?:{_LETTERS}|[{_MARKS}])+|[{_UNSPACED}][{_MARKS}]*")
@@ -109,8 +109,9 @@ _IGNORED = re.compile(f"[{_class(IGNORED)}]+")
 _DOTTED_I = "\u0130"
 # letters that follow others and become one character with them: accents, vowels of Hangul, voiced marks of kana
 _DECOMPOSED = re.compile("[\u0300-\u036f\u1100-\u11ff\u3099\u309a]")
-SIGNS = (b"\xcc", b"\xcd", b"\xe1", b"\xe3", "\u03a3".encode(), _DOTTED_I.encode())
-"""A text in UTF-8 without any of these needs neither composing nor the neighbours of its capital sigma to be `plain`.
+SIGNS = (b"\xcc", b"\xcd", b"\xe1", b"\xe3", b"\xef", "\u03a3".encode(), _DOTTED_I.encode())
+"""A text in UTF-8 without any of these needs neither composing, nor a look beside Katakana or its capital sigma, to be
+`plain`.
 
 Single bytes are found ten times as fast as pairs."""
 # bytes of Latin, Greek and Cyrillic letters and of punctuation: without others, a text has no marks and no UNSPACED
