@@ -229,6 +229,7 @@ FORMS = {
     "Begin-PER Inside-PER Begin-LOC О": ("B-PER", "I-PER", "B-LOC", "O"),
     "人 人 地名 O": ("I-人", "I-人", "I-地名", "O"),
     "I-PER E-PER E-LOC O": ("B-PER", "I-PER", "B-LOC", "O"),
+    "(PER* *) (LOC) *": ("B-PER", "I-PER", "B-LOC", "O"),
 }
 LAYOUTS = {
     "plain.conll": "{word} {tag}",

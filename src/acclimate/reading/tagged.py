@@ -34,10 +34,12 @@ from acclimate.reading.tables import Columns, Row, named_roles, table_rows
 from acclimate.tasks.tags import (
     LISTED,
     OUTSIDE,
+    are_brackets,
     converted,
     odd_tag,
     scheme_of,
     standard_tags,
+    tags_of_brackets,
     text_of,
 )
 from acclimate.text.untrusted import unsound
@@ -204,6 +206,8 @@ def _name_entities(tags: Collection[str], *, bare: bool) -> bool:
     """Return True if the tags name entities. bare: types without a letter (PER) do too"""
     if len(tags) > TYPES or scheme_of(tags) is not None:
         return len(tags) <= TYPES and OUTSIDE in tags
+    if are_brackets(tags):
+        return True
     spelling = standard_tags(tags)
     only_types = all(usual in (f"I-{tag}", OUTSIDE) for tag, usual in spelling.items())
     return bool(spelling) and (not only_types or (bare and len(tags) <= BARE_TYPES))
@@ -444,6 +448,10 @@ def standard_labels(
         return plain, []
     tags = {tag for sentences in plain for label in sentences for tag in _tags(label)}
     notes = []
+    if are_brackets(tags):
+        notes.append(f"{where}: entities in brackets, such as {shown(min(tags))}, are read as BIO.")
+        plain = [[tags_of_brackets(_tags(label)) for label in sentences] for sentences in plain]
+        tags = {tag for sentences in plain for label in sentences for tag in _tags(label)}
     if spelling := standard_tags(tags):
         first = min((tag for tag in tags if spelling[tag] != tag), key=lambda tag: (spelling[tag] == OUTSIDE, tag))
         bare = all(spelling[tag] in (f"I-{tag}", OUTSIDE) for tag in tags)

@@ -34,6 +34,7 @@ LETTERS: dict[Scheme, frozenset[str]] = {
     "IOBES": frozenset("BIES"),
     "BIOUL": frozenset("BILU"),
 }
+_BRACKETS = re.compile(r"(?:\(([^()*\s]+))?\*?(\))?")
 _OTHER_LETTERS = {"M": "I", "W": "S"}  # letters of BMES and BMEWO -> the same in IOBES
 # scheme -> letters of an entity's first word, of those within, of its last, and of its only word
 _WRITTEN: dict[Scheme, tuple[str, str, str, str]] = {
@@ -206,6 +207,24 @@ def standard_tags(tags: Collection[str]) -> dict[str, str]:
         if len(types) == len(names)
         else {}
     )
+
+
+def are_brackets(tags: Collection[str]) -> bool:
+    """Return True for entities in the brackets of CoNLL-2012: `(PERSON*`, `*`, `*)`, `(GPE)`."""
+    return "*" in tags and any(tag[:1] == "(" for tag in tags) and all(map(_BRACKETS.fullmatch, tags))
+
+
+def tags_of_brackets(brackets: Sequence[str]) -> tuple[str, ...]:
+    """Return the tags of scheme BIO of a sentence whose entities are in brackets."""
+    tags, kind = [], ""
+    for bracket in brackets:
+        match = _BRACKETS.fullmatch(bracket)
+        assert match is not None
+        begin, end = match.groups()
+        kind = begin or kind
+        tags.append(f"{'B' if begin else 'I'}-{kind}" if kind else OUTSIDE)
+        kind = "" if end else kind
+    return tuple(tags)
 
 
 def odd_tag(counts: Mapping[str, int]) -> str:
