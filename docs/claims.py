@@ -147,8 +147,8 @@ TLM = (
 TLM_LONGER = TLM.replace("tlm.plan.steps=600", "tlm.plan.steps=1500").replace("tlm.plan.batch=32", "tlm.plan.batch=64")
 TLM_NOTE = (
     "Micro-F1 on the 2,427 dev rows of ChemProt with 13 classes. TLM has 2 layers of 128, where the paper has 12 of 768; a first stage reads "
-    "1.2 million tokens, the paper's small scale about a thousand times as many. If they are not varied, rho_1 is 3 and rho_2 is 20, because "
-    "ChemProt's own rho_1, 1,000, would leave no batch of the task among 600. K is 5, because the general text has 130,000 documents."
+    "1.2 million tokens, the paper's small scale about a thousand times as many. Unless the claim is about them, rho_1 is 3 and rho_2 is 20, because "
+    "ChemProt's own rho_1, 999, would leave no batch of the task among the 600 steps. K is 5, because the general text has 130,000 documents."
 )
 CHEMPROT_DEV = 2427
 DGA = (
@@ -328,8 +328,8 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
             ),
             (DGA_FEW, "python benchmarks/claims/scores.py OUT dga-tasks COMMAND"),
             "six tasks, five seeds, several adaptations",
-            f"{DGA_NOTE} A second run was planned before it began: 400 steps at a higher rate (adapt.plan.steps=400 "
-            "adapt.plan.rate=5e-4), three adaptations and three seeds, MLM and DGA alone.",
+            f"{DGA_NOTE} A second run, planned before it began, had 400 steps at a higher rate (adapt.plan.steps=400 "
+            "adapt.plan.rate=5e-4), three adaptations and three seeds, MLM and DGA alone. The scores that follow are those of the first run.",
             ("adapted",),
         ),
         Claim(
@@ -715,7 +715,7 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
                     of_means(of_a_study(787, 3, 0.5), of_a_study(3061, 3, 0.5)),
                 ),
             ),
-            (STILT, "python benchmarks/claims/intermediate.py OUT COMMAND"),
+            (DAPT, STILT, "python benchmarks/claims/intermediate.py OUT COMMAND"),
             "eleven tasks with whole training sets up to 4,000 rows, five seeds",
             f"{STILT_NOTE} The part in brackets is not tested.",
         ),
@@ -796,7 +796,7 @@ ADVICE = (
     ),
     Advice(
         "some million tokens of raw text of the domain",
-        "DAPT. It gained about {:.0f} points on two tasks with 500 labels each, the first half of the claim. We did not compare it with an encoder from scratch, the second half.",
+        "DAPT. It gained about {:.0f} points on two tasks with 500 labels each. We did not compare it with an encoder from scratch, which is the second half of claim P8.",
         {"P8": "incomplete"},
         (("blurb", "biomedical encoder against general encoder"),),
     ),
@@ -969,7 +969,7 @@ def details(paper: str, claims: tuple[Claim, ...]) -> str:
         "Figures are differences with 95% intervals. A figure above 0 agrees with the paper, unless the column *the paper says* states otherwise. The "
         "smallest detectable effect is the smallest true difference that a run finds with a probability of 80%. *Planned* was computed before the "
         "run, *actual* from the variance in the run. DIR is the folder of the datasets ([BLURB](../blurb.md), [the others](../studies.md#where-the-data-come-from)), MODEL a checkpoint, and OUT the directory "
-        "of the run. COMMAND stands for the commands above it, each in quotes: the script stores them beside the figures. "
+        "of the run. In place of COMMAND, paste the commands above it as one quoted argument each; the script does not run them, it stores them with the figures. "
         "`python benchmarks/claims/texts.py CORPUS TEXTS` writes the folder TEXTS from a corpus of your own, a `.jsonl.zst` file with `source`, `domain` and `text` on "
         "each line. This repository does not contain our corpus. All verdicts: [claim by claim](../claims.md).",
         "",

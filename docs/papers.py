@@ -98,7 +98,7 @@ LEADS = {
     "medium scale, and that of RoBERTa (C_RoBERTa) at the large scale. `scales` takes size, steps, K, rho_1 and rho_2 of each task from "
     "its recipe `tlm/TASK-SCALE`, which has the values of Table B.1. Without `scales`, TLM has 2 layers of 128 and 500 steps, as in a "
     "race, unless settings such as `tlm.layers` state others. In the captions of Tables 4 and 6, rho_1 = 4 and 1000 also count the "
-    "internal batch, because the released code adds 1 to the ratio; in Table B.1 they are 3 and 999.",
+    "batch of the task, because the released code adds 1 to the ratio; in Table B.1 they are 3 and 999.",
     "DGA": "MODEL is `FacebookAI/roberta-base`.",
     "TAPTER": "MODEL is `google-bert/bert-base-cased`. The paper also has BioBERT and RoBERTa-base.",
     "PubMedBERT": "MODEL is PubMedBERT, `microsoft/BiomedNLP-BiomedBERT-base-uncased-abstract`. Table 6 has more models "
@@ -253,8 +253,8 @@ PAPERS: dict[str, tuple[Row, ...]] = {
                 "token_contrast/taco",
                 "finetune/dga",
             ),
-            note="Run on AI alone, 200 steps and one adaptation of each contestant. One command for the six tasks, each with its "
-            "corpus and epochs, and both columns Avg: of the main metrics (macro-F1, on PubMed micro-F1) and of accuracies. "
+            note="Run on AI alone, 200 steps and one adaptation of each contestant. One command for the six tasks: "
+            "ACL and --corpus are the first, `tasks` and `corpora` name the other five, and `epochs` has six values. Both of the paper's averages are given: of the main metrics (macro-F1, on PubMed micro-F1) and of accuracies. "
             "The paper names no warm-up of fine-tuning; the recipe has none. The released code has no dev set and does not clip. A run of acclimate version 0.1 rested on an encoder that had learnt little, and "
             "is withdrawn.",
             claims=("G1", "G3"),
