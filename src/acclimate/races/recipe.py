@@ -10,6 +10,7 @@ from itertools import product
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, TypeVar, cast
 
+from acclimate.core.door import option
 from acclimate.core.settings import SEEDS, AboveZero, BatchSize, Count, Range, check_no_more, check_ranges
 from acclimate.data import retrieve
 from acclimate.methods import METHODS, Contestant, Method, baselines
@@ -17,6 +18,7 @@ from acclimate.methods.method import check_names, load_method
 from acclimate.methods.ranking.bm25 import BM25
 from acclimate.methods.recipes import finetune, scratch
 from acclimate.reports.table import ALONE, COMBINED, FROZEN, UNADAPTED, UNTOUCHED
+from acclimate.statistics.sequential import FIRST
 from acclimate.tasks.task import NOT_OF_A_STATE, PROBED
 
 CHANCE = "one seed cannot show the variation between runs. Give at least 2, preferably 3 or 5"
@@ -193,6 +195,11 @@ class RaceRecipe(_Methods):  # type: ignore[misc]
         if self.folds == 1:
             raise ValueError("folds = 1: one fold leaves no rows for training. Set at least 2, such as 5, or remove it")
         check_no_more(self, "adapt_seeds", than="seeds")  # each adaptation is fine-tuned once at least
+        if self.until == "settled" and self.seeds < FIRST:
+            raise ValueError(
+                f"{option('until', 'settled')} with seeds = {self.seeds}: the first evaluation is after {FIRST} "
+                "rounds. Raise seeds"
+            )
         if self.contestants is not None:
             names = [name for entry in self.contestants for name in self.named.get(entry, (entry,))]
             object.__setattr__(self, "contestants", tuple(names))

@@ -18,7 +18,7 @@ from acclimate.races.outcome import path_of, read_outcome
 from acclimate.races.recipe import RaceRecipe
 from acclimate.races.report import RACE
 from acclimate.statistics.answer import Answer
-from acclimate.statistics.sequential import FIRST, evaluation_level
+from acclimate.statistics.sequential import evaluation_level
 from acclimate.statistics.significance import FEWEST_ITEMS
 from acclimate.tasks.prepared import Prepared
 
@@ -55,10 +55,6 @@ def check_settling(recipe: RaceRecipe, task: Prepared, *, rivals: int) -> None:
         raise ValueError(
             f"{settled}: no contestant is fine-tuned beside the untouched model, so no comparison can be settled. "
             f"Name one in contestants, or remove {option('until')}"
-        )
-    if recipe.seeds < FIRST:
-        raise ValueError(
-            f"{settled} with seeds = {recipe.seeds}: the first evaluation is after {FIRST} rounds. Raise seeds"
         )
     if rows < FEWEST_ROWS:
         # the items that decide a difference are FEWEST_ITEMS at least, each of them with an influence of about a half
