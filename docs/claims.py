@@ -969,7 +969,7 @@ def details(paper: str, claims: tuple[Claim, ...]) -> str:
         "Figures are differences with 95% intervals. A figure above 0 agrees with the paper, unless the column *the paper says* states otherwise. The "
         "smallest detectable effect is the smallest true difference that a run finds with a probability of 80%. *Planned* was computed before the "
         "run, *actual* from the variance in the run. DIR is the folder of the datasets ([BLURB](../blurb.md), [the others](../studies.md#where-the-data-come-from)), MODEL a checkpoint, and OUT the directory "
-        "of the run. In place of COMMAND, paste the commands above it as one quoted argument each; the script does not run them, it stores them with the figures. "
+        "of the run. The last line of some commands is a script that stores the figures; its argument COMMAND is the text of the commands above it. "
         "`python benchmarks/claims/texts.py CORPUS TEXTS` writes the folder TEXTS from a corpus of your own, a `.jsonl.zst` file with `source`, `domain` and `text` on "
         "each line. This repository does not contain our corpus. All verdicts: [claim by claim](../claims.md).",
         "",

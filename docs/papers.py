@@ -97,8 +97,8 @@ LEADS = {
     "TLM": "MODEL is `FacebookAI/roberta-base`. GENERAL is the corpus on which BERT was pretrained (the paper's C_BERT) at the small and "
     "medium scale, and that of RoBERTa (C_RoBERTa) at the large scale. `scales` takes size, steps, K, rho_1 and rho_2 of each task from "
     "its recipe `tlm/TASK-SCALE`, which has the values of Table B.1. Without `scales`, TLM has 2 layers of 128 and 500 steps, as in a "
-    "race, unless settings such as `tlm.layers` state others. In the captions of Tables 4 and 6, rho_1 = 4 and 1000 also count the "
-    "batch of the task, because the released code adds 1 to the ratio; in Table B.1 they are 3 and 999.",
+    "race, unless settings such as `tlm.layers` state others. rho_1 is the number of external batches per batch of the task. "
+    "The captions of Tables 4 and 6 have rho_1 = 4 and 1000, as the released code counts both; in Table B.1 they are 3 and 999.",
     "DGA": "MODEL is `FacebookAI/roberta-base`.",
     "TAPTER": "MODEL is `google-bert/bert-base-cased`. The paper also has BioBERT and RoBERTa-base.",
     "PubMedBERT": "MODEL is PubMedBERT, `microsoft/BiomedNLP-BiomedBERT-base-uncased-abstract`. Table 6 has more models "
@@ -228,8 +228,8 @@ PAPERS: dict[str, tuple[Row, ...]] = {
                 'search.rates=[] seeds=3 \'contestants=["DAPT", "DAPT+TAPT"]\'',
                 "study tlm ACL-ARC --data DIR --general GENERAL vary=scale 'scales=[\"large\"]'",
             ),
-            note="The column 'Ours' of Table A.1. The table's rows are the model, DAPT, DAPT+TAPT and TLM at the large scale, whose row "
-            "is the second command's: a race's TLM has 2 layers of 128. One task a command, where the table has eight. DAPT and "
+            note="The column 'Ours' of Table A.1. The first command makes the rows of the model, DAPT and DAPT+TAPT, the second that of TLM "
+            "at the large scale. One task a command, where the table has eight. DAPT and "
             "TAPT have acclimate's settings, not those of Gururangan et al.",
         ),
     ),
