@@ -338,18 +338,6 @@ def test_a_look_that_is_made_again_with_another_score_replaces_the_first(tmp_pat
         DevLooks(tmp_path, keep=1).load(model)
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"epochs": 10.0, "most_epochs": 5.0}, r"most_epochs = 5 is out of range\. Set at least epochs = 10, or 0"),
-        ({"averaged": 3, "choose": "last"}, r"averaged = 3 averages the best checkpoints, but choose is 'last'"),
-    ],
-)
-def test_settings_that_contradict_each_other_are_refused(settings, message):
-    with pytest.raises(ValueError, match=message):
-        toys.papers(**settings)
-
-
 @pytest.mark.parametrize("base", [toys.papers(model="m"), FinetuneRecipe(model="m")])
 def test_a_preset_is_where_settings_start_from_and_what_is_stated_comes_on_top(base):
     robust = settings.override(base, ["preset=robust", "patience=2", "plan.rate=1e-5"])
