@@ -130,6 +130,8 @@ def test_all_settings_are_tried_on_dev_and_the_best_alone_is_tested(benchmark):
         assert cell.costs["with the search"].flops > cell.costs["tuning"].flops > 0
         expected += [f"test {model.key} on Topics, {best.setting}, seed {seed}" for seed in (0, 1)]
     assert sorted(looks) == sorted(expected)
+    tuned, tested = ([*out.rglob(f"{stage}-*/result.json")] for stage in ("fine-tune", "test"))
+    assert max(path.stat().st_mtime_ns for path in tuned) <= min(path.stat().st_mtime_ns for path in tested)
 
 
 def test_with_a_common_search_all_models_get_the_setting_with_the_best_mean_over_them(benchmark, tmp_path):
