@@ -108,6 +108,16 @@ def _drawing() -> "Iterator[dict[str, Any]]":
         yield drawing
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _short_spin() -> "Iterator[None]":
+    """How busy the machine is, which each plan of a race asks, is measured in 5 ms, not in a quarter of a second."""
+    from acclimate.training import trials
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trials, "SPIN", 0.005)
+        yield
+
+
 @pytest.fixture(scope="module")
 def plots(_drawing: "dict[str, Any]") -> "Iterator[None]":
     """Pages have their plots."""
