@@ -16,13 +16,14 @@ from transformers import (
 
 import conformance
 import toys
-from acclimate.core import files
+from acclimate.core import files, settings
 from acclimate.core.types import label_of, unwatched
 from acclimate.methods import finetune, task_loss
 from acclimate.methods.recipes.finetune import looked_at
 from acclimate.methods.tuning.looks import BEST, DEV, dev_score, predicted_dev
 from acclimate.models.classifier import load_finetuned
 from acclimate.models.loading import load_tokenizer
+from acclimate.races import work
 from acclimate.tasks.constant import constant_on_dev
 from acclimate.tasks.prepared import Prepared, with_fewer
 from acclimate.tasks.rows import encode_rows
@@ -304,9 +305,6 @@ def test_predicting_keeps_the_order_of_the_rows_and_the_mode_of_the_model(tuned)
 
 
 def test_the_stages_of_a_study_hand_on_what_json_can_hold(tuned, encoder, tmp_path):
-    from acclimate.core import settings
-    from acclimate.races import work
-
     task, score, out = tuned
     shutil.copytree(out, tmp_path / "fit")  # where it is found done
     stated = settings.to_mapping(recipe_for(encoder, task, steps=80))

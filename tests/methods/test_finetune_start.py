@@ -9,7 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModel, BertForNextSentencePrediction
+from transformers import (
+    AutoModel,
+    AutoModelForMaskedLM,
+    AutoModelForSequenceClassification,
+    BertForNextSentencePrediction,
+)
 
 import toys
 from acclimate.core import files, settings
@@ -150,8 +155,6 @@ def test_a_family_whose_tagging_head_has_more_layers_keeps_its_drawn_head(encode
     tokenizer = load_tokenizer(encoder)
     config = FAMILIES["modernbert"]().config
     config.vocab_size, config.pad_token_id = len(tokenizer), tokenizer.pad_token_id
-    from transformers import AutoModelForMaskedLM
-
     save_model(AutoModelForMaskedLM.from_config(config), tokenizer, tmp_path / "modernbert")
     task = toy_task("tokens")
     tuning = Tuning(recipe_for(tmp_path / "modernbert", task), task, tmp_path / "run", unwatched)
@@ -206,8 +209,6 @@ def test_narrow_encoders_learn_at_higher_rates(hidden, rate):
 
 @pytest.mark.parametrize("family", sorted(FAMILIES))
 def test_each_layer_learns_at_a_share_of_the_rate_of_the_one_above(family, tmp_path):
-    from transformers import AutoModelForSequenceClassification
-
     model = AutoModelForSequenceClassification.from_config(FAMILIES[family]().config)
     layers = model.config.num_hidden_layers
     plain, rates = (

@@ -162,9 +162,6 @@ def test_a_damaged_file_of_a_model_is_refused_in_one_line(name, content, checkpo
 
 def _refused_or_read(place: Path) -> None:
     """The tokenizer and the model are loaded, or a ValueError of one line names the directory."""
-    from acclimate.models.encoder import load_masked_language_model
-    from acclimate.models.loading import load_tokenizer
-
     said = []
     for load in (load_tokenizer, load_masked_language_model):
         try:
@@ -192,9 +189,6 @@ def _flip(path: Path) -> None:
 
 
 def test_a_flipped_bit_in_a_model_with_a_manifest_is_refused_wherever_it_is_read(sealed):
-    from acclimate.models.encoder import load_masked_language_model
-    from acclimate.models.loading import load_tokenizer
-
     load_masked_language_model(sealed)
     _flip(sealed / "model.safetensors")
     for read in (load_masked_language_model, load_tokenizer, check_weights):
