@@ -13,6 +13,7 @@ os.environ["COLUMNS"] = "110"  # pages on the terminal are as wide as in files
 os.fsync = lambda handle: None  # the machine does not go down, and each file would wait for the disk
 
 import atexit  # noqa: E402
+import contextlib  # noqa: E402
 import gc  # noqa: E402
 import shutil  # noqa: E402
 import tempfile  # noqa: E402
@@ -26,10 +27,12 @@ os.environ["ACCLIMATE_CACHE"] = tempfile.mkdtemp(prefix="acclimate-tests-")
 atexit.register(shutil.rmtree, os.environ["ACCLIMATE_CACHE"], ignore_errors=True)
 
 from dataclasses import dataclass  # noqa: E402
+from functools import cache  # noqa: E402
 from pathlib import Path  # noqa: E402
 from typing import TYPE_CHECKING  # noqa: E402
 
 import pytest  # noqa: E402
+import typer.testing  # noqa: E402
 
 import studies  # noqa: E402
 import toys  # noqa: E402
@@ -73,6 +76,9 @@ LONG = (
 TESTS = Path(__file__).parent
 
 
+# A command line takes 40 ms to make of its functions, and stays as it is.
+typer.testing._get_command = cache(typer.testing._get_command)
+
 # torch, transformers and the tests themselves are millions of objects, among which Python looks for cycles each time
 # that there are 700 more: a sixth of all imports, and half of what reading the source takes.
 gc.set_threshold(10_000)
@@ -100,6 +106,16 @@ def _drawing() -> "Iterator[dict[str, Any]]":
         patch.setattr(Figure, "savefig", lambda figure, file, **options: file.write('<svg viewBox="0 0 1 1"></svg>'))
         patch.setattr(Figure, "draw_without_rendering", lambda figure: None)
         yield drawing
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _short_spin() -> "Iterator[None]":
+    """How busy the machine is, which each plan of a race asks, is measured in 5 ms, not in a quarter of a second."""
+    from acclimate.training import trials
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trials, "SPIN", 0.005)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -152,9 +168,6 @@ def all_learn() -> "Iterator[None]":
 @pytest.fixture
 def command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> "Callable[..., tuple[int, str]]":
     """`acclimate` in `tmp_path` with these arguments: its exit status, and all that it printed."""
-    from click.testing import CliRunner
-    from typer.main import get_command
-
     from acclimate import cli
 
     monkeypatch.chdir(tmp_path)
@@ -162,28 +175,30 @@ def command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> "Callable[.
     def run(*arguments: str | Path) -> tuple[int, str]:
         words = [str(argument) for argument in arguments]
         monkeypatch.setattr("sys.argv", ["acclimate", *words])  # which reports show
-        done = CliRunner().invoke(get_command(cli.app), words)
+        done = typer.testing.CliRunner().invoke(cli.app, words)
         return done.exit_code, done.output
 
     return run
 
 
+@pytest.fixture
+def held() -> "Callable[[Path], contextlib.AbstractContextManager[None]]":
+    """A block in which another process seems to have a directory: this one may lock what it has locked."""
+    from acclimate.core import files
+
+    @contextlib.contextmanager
+    def held(place: Path) -> "Iterator[None]":
+        with files.hold(place), pytest.MonkeyPatch.context() as patch:
+            patch.setattr(files, "_held", set())
+            yield
+
+    return held
+
+
 @pytest.fixture(scope="session")
 def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkpoint of random weights that reads the toy's words whole."""
-    from transformers import BertTokenizer
-
-    from acclimate.models.encoder import new_encoder, save_model
-
-    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    words = [*special, ".", *toys.PLAIN, *(word for topic in toys.TOPICS.values() for word in topic)]
-    tokenizer = BertTokenizer(vocab={word: number for number, word in enumerate(words)})
-    model = new_encoder(
-        layers=1, hidden=32, heads=2, vocabulary_size=len(words), longest=40, pad=0, seed=0, initializer_range=0.2
-    )
-    path = tmp_path_factory.mktemp("encoder") / "checkpoint"
-    save_model(model, tokenizer, path)
-    return path
+    return toys.write_model(tmp_path_factory.mktemp("encoder") / "checkpoint", hidden=32, initializer_range=0.2)
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ import acclimate
 import toys
 from acclimate import cli
 from acclimate.core.settings import override
+from acclimate.methods import probe
 from acclimate.models import loading
 from acclimate.races.recipe import RaceRecipe
 from search_files import write_toy
@@ -126,9 +127,10 @@ def cache(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def there(place, cache, monkeypatch) -> Path:
-    """`place` as the working directory, with a small model in place of the embedded encoder."""
+    """`place` as the working directory, with a small model in place of the embedded encoder and few fits a probe."""
     monkeypatch.setenv("ACCLIMATE_CACHE", str(cache))
     monkeypatch.setattr(loading, "FOLDER", place / "small")
+    monkeypatch.setattr(probe, "STRENGTHS", probe.STRENGTHS[:2])
     monkeypatch.chdir(place)
     return place
 

@@ -76,6 +76,20 @@ def write_inputs(place: Path) -> Path:
     return place
 
 
+def write_model(path: Path, *, hidden: int, initializer_range: float = 0.02) -> Path:
+    """Write a checkpoint of a layer of random weights that reads the toy's words whole."""
+    from transformers import BertTokenizer
+
+    from acclimate.models.encoder import new_encoder, save_model
+
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    words = [*special, ".", *PLAIN, *(word for topic in TOPICS.values() for word in topic)]
+    tokenizer = BertTokenizer(vocab={word: number for number, word in enumerate(words)})
+    shape = {"layers": 1, "hidden": hidden, "heads": 2, "vocabulary_size": len(words), "longest": 40}
+    save_model(new_encoder(**shape, pad=0, seed=0, initializer_range=initializer_range), tokenizer, path)
+    return path
+
+
 def materials_in(run: Path, inputs: Path) -> Materials:
     """What `race_command` has its race run on."""
     from acclimate.data.gather import Inputs

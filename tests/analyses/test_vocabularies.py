@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from tests.races.test_report import Page
+from transformers import AutoTokenizer
 from typer.testing import CliRunner
 
 import toys
@@ -59,8 +60,6 @@ def analysis(corpora, models, tmp_path_factory):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_fertility_is_pieces_of_words_of_texts_that_were_set_aside(kind, analysis, models, corpora):
-    from transformers import AutoTokenizer
-
     found = dict(zip([*KINDS, IN_DOMAIN], analysis[0].vocabularies, strict=True))[kind]
     tokenizer = AutoTokenizer.from_pretrained(models[kind])
     texts = [document.text for document in corpora["domain"].take(held_out(corpora["domain"], 0).numbers)]
@@ -96,8 +95,6 @@ def test_no_text_that_is_measured_on_is_learnt_from(corpora):
 
 
 def test_entries_are_compared_by_what_they_spell_and_where(models, corpora):
-    from transformers import AutoTokenizer
-
     found = {kind: entries(AutoTokenizer.from_pretrained(path)) for kind, path in models.items()}
     for kind in KINDS:
         assert {("found", True), ("n", False)} <= found[kind], kind
@@ -106,8 +103,6 @@ def test_entries_are_compared_by_what_they_spell_and_where(models, corpora):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_pieces_of_a_term_are_those_within_a_text(kind, models):
-    from transformers import AutoTokenizer
-
     tokenizer = AutoTokenizer.from_pretrained(models[kind])
     assert term_pieces("found", tokenizer) == ("found",)
     assert "".join(term_pieces("Zaz", tokenizer)).replace("##", "").lstrip("\N{OPEN BOX}") == "zaz"

@@ -420,13 +420,11 @@ def test_adapt_and_doctor_take_it(checkpoint, toy_inputs, held, tmp_path):
 
 
 def test_evaluate_and_race_take_it(checkpoint, toy_inputs, held, tmp_path):
-    train = toy_inputs / "train.jsonl"
-    evaluated = acclimate.evaluate(checkpoint, train, **held, **SHORT, out=tmp_path / "evaluated", progress=False)
-    assert not evaluated.report.failed
-    raced = acclimate.race(
-        train, **held, **SHORT, model=checkpoint, contestants=["TF-IDF"], out=tmp_path / "raced", progress=False
-    )
-    assert not raced.report.failed
+    """To the plan of their jobs, which know it by its path."""
+    given = {**held, **SHORT, "out": tmp_path / "run", "progress": False, "dry_run": True}
+    evaluated = acclimate.evaluate(checkpoint, toy_inputs / "train.jsonl", **given)
+    raced = acclimate.race(toy_inputs / "train.jsonl", model=checkpoint, contestants=["TF-IDF"], **given)
+    assert ("model " in evaluated.text, "untouched " in raced.text) == (True, True)
 
 
 def test_predict_takes_a_fine_tuned_one_and_ship_says_what_it_needs(checkpoint, toy_inputs, tmp_path):

@@ -6,16 +6,13 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-import typer
-from click.testing import CliRunner
 from safetensors.numpy import load_file, save_file
 from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification
+from typer.testing import CliRunner
 
 import acclimate
 import toys
@@ -31,7 +28,6 @@ VERBS = (
     *(f"study {name}" for name in ("status", "verify", "regenerate")),
     *(f"analyse {name}" for name in ("heads", "embeddings", "importance")),
 )
-COMMAND = typer.main.get_command(cli.app)
 
 
 @pytest.fixture
@@ -55,7 +51,7 @@ def test_help_lists_the_verbs_and_the_version_is_told(run):
 
 def test_each_verb_explains_itself():
     for verb in VERBS:
-        done = CliRunner().invoke(COMMAND, [*verb.split(), "--help"])
+        done = CliRunner().invoke(cli.app, [*verb.split(), "--help"])
         assert done.exit_code == 0, verb
         assert "Usage: " in done.output, verb
 
@@ -76,15 +72,7 @@ def test_the_settings_are_printed(run):
     assert json.loads(run("settings", "study", "stilt", "--schema")[1])["properties"]["seeds"]["type"] == "integer"
 
 
-@contextmanager
-def held(place: Path) -> Iterator[None]:
-    """As if another process had the directory: this one may lock what it has locked."""
-    with files.hold(place), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(files, "_held", set())
-        yield
-
-
-def test_a_directory_that_another_process_holds_is_left_alone(run, toy_inputs, tmp_path):
+def test_a_directory_that_another_process_holds_is_left_alone(run, held, toy_inputs, tmp_path):
     with held(tmp_path / "run"):
         status, said = run(*toys.race_command(toy_inputs, "run"))
     assert status == 2
@@ -101,7 +89,7 @@ def test_a_dry_run_prints_the_plan_and_starts_nothing(run, toy_inputs, tmp_path)
     assert not (tmp_path / "run" / ".lock").exists()
 
 
-def test_a_dry_run_works_beside_a_run_that_is_under_way(run, raced, toy_inputs):
+def test_a_dry_run_works_beside_a_run_that_is_under_way(run, held, raced, toy_inputs):
     command = toys.race_command(toy_inputs, "raced")
     with held(raced):
         status, said = run(*command, "--dry-run")

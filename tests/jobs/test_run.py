@@ -22,6 +22,7 @@ from acclimate.core.door import python_call
 from acclimate.core.types import Progress
 from acclimate.jobs import job as calls
 from acclimate.jobs import job as named
+from acclimate.jobs import where
 from acclimate.jobs.job import (
     FAILED,
     PLAN,
@@ -39,9 +40,25 @@ from acclimate.jobs.where import Where, current_workers, working
 from acclimate.jobs.workers import DiedError, Processes, RemoteError
 
 
+class Kept(Processes):
+    """Two processes that stay for the tests that follow: each takes a second to start."""
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def pools():
+    pools: dict[tuple[int, int], Kept] = {}
+    yield pools
+    for pool in pools.values():
+        Processes.close(pool)
+
+
 @pytest.fixture(autouse=True)
-def _quick(monkeypatch):
+def _quick(monkeypatch, pools):
     monkeypatch.setattr(named, "_versions", work.stated_versions)
+    monkeypatch.setattr(where, "Processes", lambda *how: pools.setdefault(how, Kept(*how)))
 
 
 @pytest.fixture(params=[1, 2], ids=["here", "processes"])
@@ -260,6 +277,7 @@ import sys
 from pathlib import Path
 import running_jobs as work
 from acclimate.jobs import job as named
+from acclimate.jobs import where
 from acclimate.jobs.run import do_all
 from acclimate.jobs.where import Where, working
 

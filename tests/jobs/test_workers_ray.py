@@ -12,6 +12,7 @@ import pytest
 
 import running_jobs as work
 import toys
+from acclimate.cli import on_ray
 from acclimate.core import files, settings
 from acclimate.core.types import Cost
 from acclimate.data.gather import Inputs
@@ -87,6 +88,8 @@ def test_what_no_machine_can_do_is_refused(cluster):
     for claim, words in (({"threads": 2}, "has 2 processors"), ({"gpu_share": 0.5}, "1 processors and 0.5 GPU")):
         with pytest.raises(ValueError, match=words), working(Where(cluster=cluster.address, **claim)):
             pass
+    with pytest.raises(ValueError, match=r"the cluster has 2 CPU, but the command needs 9\. Lower --workers"):
+        on_ray.launch(["adapt"], processes=9, cluster=cluster.address)
 
 
 def test_a_machine_with_another_version_is_named(cluster, monkeypatch, tmp_path):

@@ -191,10 +191,6 @@ def test_it_needs_something_to_try(kind, name, toy_task):
 
 
 def test_the_stages_fit_on_dev_and_test_with_what_was_chosen(toy_task, tmp_path):
-    from acclimate.core import settings
-    from acclimate.jobs.job import write_result
-    from acclimate.races import work
-
     task, stated = toy_task("multilabel"), settings.to_mapping(baselines.TfidfRecipe())
     whole = baselines.evaluate(baselines.TfidfRecipe(), task)
     before = len(task.looks())

@@ -12,7 +12,6 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from acclimate.core import files
-from acclimate.core.types import Progress
 from acclimate.jobs.job import Job
 from acclimate.jobs.run import done
 from acclimate.methods import METHODS
@@ -31,7 +30,7 @@ STEPS = 6
 
 
 @pytest.fixture(scope="module")
-def materials(toy_race: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def materials(toy_race, tmp_path_factory) -> Any:
     """Those of the toy race, with a model of four layers: what a last layer leaves out matters little."""
     tokenizer, model = load_tokenizer(toy_race.base), tmp_path_factory.mktemp("model") / "four"
     sizes = {"layers": 4, "hidden": 32, "heads": 2, "vocabulary_size": len(tokenizer), "longest": 64}
@@ -72,7 +71,7 @@ def test_it_adapts_goes_on_where_it_was_stopped_and_costs_what_is_foreseen(name,
     job = job_of(name, recipe, materials)
     [cost] = costs_of(enter(recipe, materials), [job])
 
-    def stop(progress: Progress) -> None:
+    def stop(progress):
         if progress.unit == "steps" and progress.done == STEPS // 2 and "loss" in progress.values:
             raise KeyboardInterrupt
 
@@ -88,27 +87,28 @@ def test_it_adapts_goes_on_where_it_was_stopped_and_costs_what_is_foreseen(name,
 
 
 @pytest.fixture(scope="module")
-def per_step(toy_race: Any, materials: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], float]:
+def per_step(toy_race, materials, tmp_path_factory) -> Callable[[str], float]:
     """Return the multiplications of a contestant's step, forwards and backwards, as torch counts them, without the
     share of padding.
     """
 
     @cache
-    def per_step(contestant: str) -> float:
-        counted = []
-        for steps in (1, 3):
-            recipe = recipe_with(toy_race, contestant, steps=steps)
-            job = job_of(contestant, recipe, materials)
-            run = tmp_path_factory.mktemp("counted") / "run"
-            for needed in job.needs.values():
-                done(needed, run)
-            # attention between the tokens of a toy's lines would outweigh its layers of width 32
-            with FlopCounterMode(display=False, custom_mapping={torch.ops.aten.bmm: lambda *_, **__: 0}) as counter:
-                done(job, run)
-            log = read_log(job.directory(run))
-            read = sum(line["tokens"] for line in log)
-            counted.append(counter.get_total_flops() * read / (read + sum(line["padding"] for line in log)))
-        return (counted[1] - counted[0]) / 2
+    def per_step(contestant):
+        job = job_of(contestant, recipe_with(toy_race, contestant, steps=3), materials)
+        run, after = tmp_path_factory.mktemp("counted") / "run", {}
+        for needed in job.needs.values():
+            done(needed, run)
+
+        def count(progress):
+            if progress.unit == "steps" and "loss" in progress.values:
+                after[progress.done] = counter.get_total_flops()
+
+        # attention between the tokens of a toy's lines would outweigh its layers of width 32
+        with FlopCounterMode(display=False, custom_mapping={torch.ops.aten.bmm: lambda *_, **__: 0}) as counter:
+            done(job, run, watch=count)
+        log = read_log(job.directory(run))[1:]
+        read, padding = (sum(line[name] for line in log) for name in ("tokens", "padding"))
+        return (after[3] - after[1]) / 2 * read / (read + padding)
 
     return per_step
 

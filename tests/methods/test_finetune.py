@@ -16,13 +16,14 @@ from transformers import (
 
 import conformance
 import toys
-from acclimate.core import files
+from acclimate.core import files, settings
 from acclimate.core.types import label_of, unwatched
 from acclimate.methods import finetune, task_loss
 from acclimate.methods.recipes.finetune import looked_at
 from acclimate.methods.tuning.looks import BEST, DEV, dev_score, predicted_dev
 from acclimate.models.classifier import load_finetuned
 from acclimate.models.loading import load_tokenizer
+from acclimate.races import work
 from acclimate.tasks.constant import constant_on_dev
 from acclimate.tasks.prepared import Prepared, with_fewer
 from acclimate.tasks.rows import encode_rows
@@ -209,35 +210,6 @@ def test_the_best_look_or_the_last_step(toy_task, encoder, tmp_path, monkeypatch
     assert any(not torch.equal(value, kept[0][name]) for name, value in whole.items())
 
 
-@pytest.mark.parametrize(("kind", "choose"), [("tokens", "best"), ("sequence", "last")])
-def test_stopped_and_gone_on_with_every_file_is_the_same(kind, choose, toy_recipe, tmp_path, monkeypatch):
-    """Stopped after a look whose step was not saved: a run that goes on finds its weights and predictions again."""
-    monkeypatch.setenv("ACCLIMATE_SAVE_SECONDS", "0")
-    recipe = replace(toy_recipe(kind, steps=6), choose=choose)
-    finetune.adapt(recipe, tmp_path / "whole")
-
-    class Stopped(Exception):
-        pass
-
-    def stop(told):
-        if told.values.get("dev") is not None and told.done >= 4:
-            raise Stopped
-
-    for _ in range(2):
-        with pytest.raises(Stopped):
-            finetune.adapt(recipe, tmp_path / "stopped", watch=stop)
-    finetune.adapt(recipe, tmp_path / "stopped")
-    for name in (
-        "dev.json",
-        "dev_loss.json",
-        "predicted_dev.json",
-        "log.jsonl",
-        "checkpoint/model.safetensors",
-        "checkpoint/config.json",
-    ):
-        assert (tmp_path / "stopped" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
-
-
 def test_looks_are_evenly_spaced_and_the_last_is_at_the_end(recipe, tmp_path):
     for steps, count, expected in ((10, 4, [2, 5, 8, 10]), (2, 10, [1, 2])):
         short = replace(recipe, looks=count, plan=replace(recipe.plan, steps=steps))
@@ -333,9 +305,6 @@ def test_predicting_keeps_the_order_of_the_rows_and_the_mode_of_the_model(tuned)
 
 
 def test_the_stages_of_a_study_hand_on_what_json_can_hold(tuned, encoder, tmp_path):
-    from acclimate.core import settings
-    from acclimate.races import work
-
     task, score, out = tuned
     shutil.copytree(out, tmp_path / "fit")  # where it is found done
     stated = settings.to_mapping(recipe_for(encoder, task, steps=80))

@@ -66,7 +66,7 @@ def test_only_low_rank_differences_and_transformers_predicts_what_was_scored(ave
     [
         ("score", {"head": "probe", "pooling": "auto", "layer_decay": 0.5, "averaged": 2}),
         ("multilabel", {"base_rates": True, "threshold": "dev", "lora_layers": "all"}),
-        ("tokens", {"tag_layer": "bilstm-crf"}),
+        ("tokens", {"tag_layer": "bilstm-crf", "choose": "last"}),
         ("sequence", {"retry": True, "plan": replace(PLAN, steps=3, rate=1e-9)}),
     ],
 )

@@ -9,7 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModel, BertForNextSentencePrediction
+from transformers import (
+    AutoModel,
+    AutoModelForMaskedLM,
+    AutoModelForSequenceClassification,
+    BertForNextSentencePrediction,
+)
 
 import toys
 from acclimate.core import files, settings
@@ -150,8 +155,6 @@ def test_a_family_whose_tagging_head_has_more_layers_keeps_its_drawn_head(encode
     tokenizer = load_tokenizer(encoder)
     config = FAMILIES["modernbert"]().config
     config.vocab_size, config.pad_token_id = len(tokenizer), tokenizer.pad_token_id
-    from transformers import AutoModelForMaskedLM
-
     save_model(AutoModelForMaskedLM.from_config(config), tokenizer, tmp_path / "modernbert")
     task = toy_task("tokens")
     tuning = Tuning(recipe_for(tmp_path / "modernbert", task), task, tmp_path / "run", unwatched)
@@ -206,8 +209,6 @@ def test_narrow_encoders_learn_at_higher_rates(hidden, rate):
 
 @pytest.mark.parametrize("family", sorted(FAMILIES))
 def test_each_layer_learns_at_a_share_of_the_rate_of_the_one_above(family, tmp_path):
-    from transformers import AutoModelForSequenceClassification
-
     model = AutoModelForSequenceClassification.from_config(FAMILIES[family]().config)
     layers = model.config.num_hidden_layers
     plain, rates = (
@@ -336,18 +337,6 @@ def test_a_look_that_is_made_again_with_another_score_replaces_the_first(tmp_pat
     weights.unlink()
     with pytest.raises(files.DamagedError, match="has the weights of 0 evaluations on dev, but 1 were kept"):
         DevLooks(tmp_path, keep=1).load(model)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"epochs": 10.0, "most_epochs": 5.0}, r"most_epochs = 5 is out of range\. Set at least epochs = 10, or 0"),
-        ({"averaged": 3, "choose": "last"}, r"averaged = 3 averages the best checkpoints, but choose is 'last'"),
-    ],
-)
-def test_settings_that_contradict_each_other_are_refused(settings, message):
-    with pytest.raises(ValueError, match=message):
-        toys.papers(**settings)
 
 
 @pytest.mark.parametrize("base", [toys.papers(model="m"), FinetuneRecipe(model="m")])

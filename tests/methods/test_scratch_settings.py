@@ -65,29 +65,6 @@ def reading(recipe, tokenizer):
 
 
 SHAPELESS = {"layers": None, "hidden": None, "heads": None, "vocabulary": 30_522}  # what a given model states
-REFUSED = {
-    "epochs = 1.0 and tokens = 5 both": {"epochs": 1.0, "tokens": 5},
-    "there is no general text": {"general_share": 0.5},
-    "long_tokens = 24 of the second phase": {"long_tokens": 24, "long_share": 0.1},
-    "rises to five thirds": {"masking": 0.7, "masking_schedule": "steps"},
-    "has layers = 2, but layers = 1": {"size": "tiny"},
-    "already has weights and a vocabulary": {"model": "a"},
-    "tokenizer = 'b' does nothing: model = 'a'": {"model": "a", "tokenizer": "b"},
-    "vocabulary = 110 does nothing: tokenizer = 'b'": {"tokenizer": "b"},
-    "adversarial_radius = 0.1 does nothing: adversarial = 0": {"adversarial_radius": 0.1},
-    "masking_schedule = 'steps' depends on the number": {
-        "masking_schedule": "steps",
-        "plan": Plan(schedule="stable", warmup=0.0),
-    },
-    "next_sentence = true needs": {"next_sentence": True, "architecture": "modernbert"},
-    "next_sentence and adversarial": {"next_sentence": True, "adversarial": 10.0},
-}
-
-
-@pytest.mark.parametrize("message", REFUSED)
-def test_settings_that_go_against_each_other_are_refused(message, recipe):
-    with pytest.raises(ValueError, match=message):
-        replace(recipe, **REFUSED[message])
 
 
 def test_the_defaults_read_what_masked_stream_reads(recipe, tokenizer):

@@ -119,11 +119,6 @@ def test_what_is_of_one_kind_of_task_is_left_out_of_tasks_of_others(encoder, toy
     )
 
 
-def test_what_a_chain_decides_is_no_setting_of_a_stage():
-    with pytest.raises(ValueError, match=r"finetune\.model = .* uses the model of the whole"):
-        settings.override(stilt.StiltRecipe(), ["finetune.model=other"])
-
-
 def test_a_setting_for_tags_is_for_the_stages_with_tags(encoder, toy_task, tmp_path):
     recipe = recipe_for(encoder, toy_task("tokens"), toy_task("sequence"), steps=1)
     crf = replace(recipe, finetune=replace(recipe.finetune, tag_layer="crf"))

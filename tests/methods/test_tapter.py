@@ -205,11 +205,6 @@ def test_provenance_tells_inputs_by_content(recipe, toy_race, tmp_path):
     assert str(recipe.corpus) not in (checkpoint.path / "recipe.toml").read_text()
 
 
-def test_to_take_vectors_as_they_are_there_must_be_some():
-    with pytest.raises(ValueError, match=r"uses given vectors unchanged, but there are none\. Add vectors=FILE"):
-        tapter.TapterRecipe(train_vectors=False)
-
-
 def test_permuted_vectors_are_a_contestant_that_differs_from_tapter_in_the_vectors_alone(recipe, tmp_path):
     contestant = METHOD.contestant("TAPTER permuted")
     assert contestant.settings == {"permuted": True}

@@ -10,7 +10,7 @@ from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassificatio
 
 import toys
 from acclimate.core import files, settings
-from acclimate.core.types import NOT_PREDICTED, Checkpoint, Document, Example, Split
+from acclimate.core.types import NOT_PREDICTED, Checkpoint, Document, Example
 from acclimate.data.retrieve import CLAIM
 from acclimate.methods import finetune, mlm, tlm
 from acclimate.methods.recipes.tlm import raced
@@ -38,7 +38,7 @@ LABELS = ("left", "middle", "right")
 
 
 @pytest.fixture(scope="module")
-def retrieved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def retrieved(tmp_path_factory) -> Path:
     """A corpus of texts like the toy tasks'."""
     generator = random.Random(0)
     texts = (toys.text(generator.choice([*toys.TOPICS]), generator.randint(5, 40), generator) for _ in range(200))
@@ -244,7 +244,7 @@ def test_without_the_second_stage_the_checkpoint_predicts_what_was_scored(recipe
 def tagged(tmp_path) -> Prepared:
     """Words of the heart are tagged, some sentences are longer than a row."""
 
-    def read(path: Path, split: Split) -> list[Example]:
+    def read(path, split):
         generator = random.Random(split)
         found = []
         for number in range(120):
@@ -317,11 +317,6 @@ def test_the_epochs_that_rho_1_implies_are_told_before_it_starts(recipe, tmp_pat
     assert few.startswith("Warning: rho_1 = 9: 6 of 60 batches are internal, 0.45 epochs")
     assert few.endswith("To use each once, lower rho_1 to 3, or raise plan.steps")
     assert note(replace(recipe, external_only=True), tmp_path / "none").startswith("external data only: 0 of 9")
-
-
-def test_a_model_has_its_tokenizer(recipe):
-    with pytest.raises(ValueError, match="Remove tokenizer"):
-        replace(recipe, model="a", tokenizer="b")
 
 
 def test_a_model_that_could_not_be_handed_over_is_refused_before_it_trains(recipe, tmp_path):

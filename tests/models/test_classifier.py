@@ -66,26 +66,6 @@ def test_a_checkpoint_without_a_problem_type_has_one_label_a_text(checkpoint):
     assert classifier_kind(model) == "sequence"
 
 
-@pytest.mark.parametrize("name", [*FAMILIES])
-def test_a_tagger_of_every_family_is_an_ordinary_checkpoint(name, tmp_path, tokenizer):
-    save_model(FAMILIES[name](), tokenizer, tmp_path / "pretrained")
-    known = dropout_known(tmp_path / "pretrained")
-    made = [
-        load_classifier(tmp_path / "pretrained", LABELS, kind="tokens", seed=seed, dropout=0.1 if known else None)
-        for seed in (1, 1, 2)
-    ]
-    assert torch.equal(outputs(made[0]), outputs(made[1]))
-    assert not torch.equal(outputs(made[0]), outputs(made[2]))
-    assert outputs(made[0]).shape == (*IDS.shape, len(LABELS))
-    save_model(made[0], tokenizer, tmp_path / "tuned")
-    plain = AutoModelForTokenClassification.from_pretrained(tmp_path / "tuned")
-    assert plain.config.id2label == dict(enumerate(LABELS))
-    assert torch.equal(outputs(load_finetuned(tmp_path / "tuned")), outputs(made[0]))
-    torch.testing.assert_close(outputs(plain), outputs(made[0]))
-    again = load_classifier(tmp_path / "tuned", LABELS, seed=1)
-    assert (classifier_kind(again), again.config.problem_type) == ("sequence", "single_label_classification")
-
-
 def ends(model) -> torch.Tensor:
     with torch.no_grad():
         said = model.eval()(input_ids=IDS)
@@ -93,20 +73,32 @@ def ends(model) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("name", [*FAMILIES])
-def test_a_reader_of_every_family_is_an_ordinary_checkpoint(name, tmp_path, tokenizer):
-    save_model(FAMILIES[name](), tokenizer, tmp_path / "pretrained")
-    made = [load_classifier(tmp_path / "pretrained", (), kind="span", seed=seed) for seed in (1, 1, 2)]
-    assert torch.equal(ends(made[0]), ends(made[1]))
-    assert not torch.equal(ends(made[0]), ends(made[2]))
-    assert ends(made[0]).shape == (*IDS.shape, 2)
-    save_model(made[0], tokenizer, tmp_path / "tuned")
-    plain = AutoModelForQuestionAnswering.from_pretrained(tmp_path / "tuned")
-    torch.testing.assert_close(ends(plain), ends(made[0]))
-    tuned = load_finetuned(tmp_path / "tuned")
-    assert (classifier_kind(tuned), labels_of(tuned)) == ("span", ())
-    assert torch.equal(ends(tuned), ends(made[0]))
-    again = load_classifier(tmp_path / "tuned", (), kind="span", seed=2)
-    assert torch.equal(output_layer(again).weight, output_layer(made[2]).weight), "a trained head was taken over"
+@pytest.mark.parametrize(
+    ("kind", "labels", "said", "auto"),
+    [("tokens", LABELS, outputs, AutoModelForTokenClassification), ("span", (), ends, AutoModelForQuestionAnswering)],
+)
+def test_taggers_and_readers_of_every_family_are_ordinary_checkpoints(
+    name, kind, labels, said, *, auto, tmp_path, tokenizer
+):
+    before, after = tmp_path / "pretrained", tmp_path / "tuned"
+    save_model(FAMILIES[name](), tokenizer, before)
+    dropout = 0.1 if labels and dropout_known(before) else None
+    made = [load_classifier(before, labels, kind=kind, seed=seed, dropout=dropout) for seed in (1, 1, 2)]
+    assert torch.equal(said(made[0]), said(made[1]))
+    assert not torch.equal(said(made[0]), said(made[2]))
+    assert said(made[0]).shape == (*IDS.shape, len(labels) or 2)
+    save_model(made[0], tokenizer, after)
+    plain, tuned = auto.from_pretrained(after), load_finetuned(after)
+    torch.testing.assert_close(said(plain), said(made[0]))
+    assert torch.equal(said(tuned), said(made[0]))
+    assert (classifier_kind(tuned), labels_of(tuned)) == (kind, labels)
+    if labels:
+        assert plain.config.id2label == dict(enumerate(labels))
+        again = load_classifier(after, labels, seed=1)
+        assert (classifier_kind(again), again.config.problem_type) == ("sequence", "single_label_classification")
+    else:
+        again = load_classifier(after, labels, kind=kind, seed=2)
+        assert torch.equal(output_layer(again).weight, output_layer(made[2]).weight), "a trained head was taken over"
 
 
 def test_one_label_and_several_have_the_same_head_and_other_kinds_are_refused(checkpoint):

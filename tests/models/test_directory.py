@@ -227,13 +227,6 @@ def test_every_reader_refuses_a_model_that_cannot_be_adapted_with_the_same_sente
     assert str(checkpoint) in refusal(READERS, checkpoint, says)
 
 
-@pytest.mark.parametrize("family", ["roberta", "xlm-roberta", "camembert"])
-def test_a_null_padding_id_is_refused_where_positions_begin_behind_it(family, tmp_path, tokenizer):
-    save_model(FAMILIES[family](), tokenizer, tmp_path / "model")
-    config(pad_token_id=None)(tmp_path / "model")
-    refusal(READERS, tmp_path / "model", r"pad_token_id in config\.json is None, but")
-
-
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_checkpoints_of_every_family_pass_with_and_without_a_head(family, tmp_path, tokenizer):
     model = FAMILIES[family]()

@@ -12,7 +12,6 @@ from tests.families import FAMILIES, mpnet
 from transformers import (
     AutoModelForMaskedLM,
     AutoModelForSequenceClassification,
-    AutoTokenizer,
     BertConfig,
     BertForTokenClassification,
     BertModel,
@@ -165,21 +164,6 @@ def test_the_layer_that_modernbert_shares_with_its_language_model_is_kept(tmp_pa
     model = FAMILIES["modernbert"]()
     save_model(model, tokenizer, tmp_path)
     assert same(load_classifier(tmp_path, LABELS, seed=1).head, model.head)
-
-
-@pytest.mark.parametrize("name", FAMILIES)
-def test_a_saved_classifier_loads_with_transformers_and_gives_the_same_logits(name, tmp_path, tokenizer):
-    save_model(FAMILIES[name](), tokenizer, tmp_path / "pretrained")
-    model = load_classifier(tmp_path / "pretrained", LABELS, seed=1)
-    save_model(model, tokenizer, tmp_path / "classifier")
-    assert same(load_finetuned(tmp_path / "classifier"), model)
-    loaded = AutoModelForSequenceClassification.from_pretrained(tmp_path / "classifier")
-    ids = torch.arange(5, 29).view(2, 12)
-    with torch.no_grad():
-        torch.testing.assert_close(loaded(ids).logits, model(ids).logits, atol=1e-6, rtol=0)
-    assert loaded.config.id2label == dict(enumerate(LABELS))
-    words = "word1 word7"
-    assert AutoTokenizer.from_pretrained(tmp_path / "classifier")(words)["input_ids"] == tokenizer(words)["input_ids"]
 
 
 @pytest.mark.parametrize(("labels", "said"), [((), "none"), (("yes", "yes"), "yes, yes")])

@@ -55,35 +55,23 @@ def test_gates_of_one_change_nothing_and_are_gone_behind_the_block(name):
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_a_head_gated_with_zero_is_a_head_removed(name):
-    model, removed = MAKERS[name](), MAKERS[name]()
+def test_a_head_or_neuron_gated_with_zero_is_one_removed(name):
+    model, headless, fewer = (MAKERS[name]() for _ in range(3))
     _, piece = piece_for(model)
-    gates_LH = torch.ones(gate_shape(model, "heads"))
-    gates_LH[1, 0] = 0
+    heads, neurons, numbers = (torch.ones(gate_shape(model, part)) for part in ("heads", "intermediate", "output"))
+    heads[1, 0] = neurons[0, 5:9] = numbers[1, 3] = 0
     with torch.no_grad():
-        layer_of(removed, 1).get_submodule(OUT[name]).weight[:, :16] = 0  # 32 numbers, two heads
-    with gated(model, {"heads": gates_LH}):
-        gated_out = hidden_states(model, piece)
-    torch.testing.assert_close(gated_out, hidden_states(removed, piece), rtol=1e-5, atol=1e-5)
-    assert not torch.allclose(gated_out, hidden_states(model, piece), atol=1e-3)
-
-
-@pytest.mark.parametrize("name", MAKERS)
-def test_a_neuron_gated_with_zero_is_a_neuron_removed(name):
-    model, removed = MAKERS[name](), MAKERS[name]()
-    _, piece = piece_for(model)
-    neurons, numbers = (torch.ones(gate_shape(model, part)) for part in ("intermediate", "output"))
-    neurons[0, 5:9] = 0
-    numbers[1, 3] = 0
-    with torch.no_grad():
-        layer_of(removed, 0).get_submodule(SECOND[name]).weight[:, 5:9] = 0
-        second = layer_of(removed, 1).get_submodule(SECOND[name])
+        layer_of(headless, 1).get_submodule(OUT[name]).weight[:, :16] = 0  # 32 numbers, two heads
+        layer_of(fewer, 0).get_submodule(SECOND[name]).weight[:, 5:9] = 0
+        second = layer_of(fewer, 1).get_submodule(SECOND[name])
         second.weight[3] = 0
         if second.bias is not None:
             second.bias[3] = 0
-    with gated(model, {"intermediate": neurons, "output": numbers}):
-        gated_out = hidden_states(model, piece)
-    torch.testing.assert_close(gated_out, hidden_states(removed, piece), rtol=1e-5, atol=1e-5)
+    for gates, removed in (({"heads": heads}, headless), ({"intermediate": neurons, "output": numbers}, fewer)):
+        with gated(model, gates):
+            gated_out = hidden_states(model, piece)
+        torch.testing.assert_close(gated_out, hidden_states(removed, piece), rtol=1e-5, atol=1e-5)
+        assert not torch.allclose(gated_out, hidden_states(model, piece), atol=1e-3)
 
 
 def test_embeddings_are_gated_where_they_come_out():

@@ -41,6 +41,20 @@ def tagger(directory, layer, seed=1, **settings):
     return load_classifier(directory, LABELS, seed=seed, kind="tokens", layer=layer, **settings)
 
 
+def assert_kept(model, place, arguments, kind, labels):
+    """Save the model: what is loaded says the same, and transformers finds its encoder. Return it and its config."""
+    with quiet():
+        model.save_pretrained(place)
+        encoder = AutoModel.from_pretrained(place)
+    again, ids = load_finetuned(place), {name: arguments[name] for name in arguments if name != "mentions"}
+    assert (classifier_kind(again), labels_of(again)) == (kind, labels)
+    with torch.no_grad():
+        assert torch.equal(again(**arguments).logits, model(**arguments).logits)
+        assert torch.equal(encoder(**ids).last_hidden_state, model.base_model(**ids).last_hidden_state)
+    assert all(torch.equal(again.state_dict()[name], value) for name, value in model.state_dict().items())
+    return again, json.loads((place / "config.json").read_text())
+
+
 @pytest.mark.parametrize(
     ("directory", "layer"),
     [*((name, "bilstm-crf") for name in TAGGED), ("bert", "bilstm"), ("bert", "crf")],
@@ -51,19 +65,7 @@ def test_a_checkpoint_of_a_family_says_what_it_said(directory, tmp_path, layer):
     model = tagger(directory, layer, **crf_settings)
     if (crf := crf_of(model)) is not None:
         torch.nn.init.normal_(crf.transitions)
-    with torch.no_grad():
-        said = model(**inputs()).logits
-        hidden = model.base_model(**inputs()).last_hidden_state
-    with quiet():
-        model.save_pretrained(tmp_path / "tuned")
-        encoder = AutoModel.from_pretrained(tmp_path / "tuned")
-    again = load_finetuned(tmp_path / "tuned")
-    assert (classifier_kind(again), labels_of(again)) == ("tokens", LABELS)
-    with torch.no_grad():
-        assert torch.equal(again(**inputs()).logits, said)
-        assert torch.equal(encoder(**inputs()).last_hidden_state, hidden)
-    assert all(torch.equal(again.state_dict()[name], value) for name, value in model.state_dict().items())
-    config = json.loads((tmp_path / "tuned" / "config.json").read_text())
+    again, config = assert_kept(model, tmp_path / "tuned", inputs(), "tokens", LABELS)
     assert config["tag_layer"] == layer
     assert ("tag_transitions_rate" in config) == ("crf" in layer)
     if crf is not None:
@@ -269,13 +271,17 @@ def pooled_inputs():
     return {"input_ids": torch.randint(5, VOCABULARY, (2, 7), generator=generator), "mentions": PLACES}
 
 
-def test_mentions_are_the_largest_values_of_their_tokens_side_by_side():
+def test_places_are_read_by_the_formula_of_each_pooling():
     hidden_BTD = torch.randn(2, 7, 4)
-    rows = [
-        torch.cat([hidden_BTD[row, start:end].max(dim=0).values for start, end in PLACES[row].tolist()])
-        for row in range(2)
-    ]
-    assert torch.equal(pooled(hidden_BTD, PLACES, "mentions"), torch.stack(rows))
+    expected = {"mentions": [], "starts": [], "pair": []}
+    for states_TD, places in zip(hidden_BTD, PLACES.tolist(), strict=True):
+        both = [states_TD[start:end] for start, end in places]
+        u_D, v_D = (states.mean(dim=0) for states in both)
+        expected["mentions"].append(torch.cat([states.max(dim=0).values for states in both]))
+        expected["starts"].append(torch.cat([states[0] for states in both]))
+        expected["pair"].append(torch.cat([u_D, v_D, (u_D - v_D).abs(), u_D * v_D]))
+    for pooling, rows in expected.items():
+        torch.testing.assert_close(pooled(hidden_BTD, PLACES, pooling), torch.stack(rows))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -288,17 +294,6 @@ def test_mentions_can_be_the_mean_of_their_tokens_and_no_other_token_counts(dtyp
     with torch.autocast("cpu", dtype=torch.bfloat16):
         result = pooled(hidden_BTD, PLACES, "mentions-mean")
     torch.testing.assert_close(result, torch.stack(rows))
-
-
-def test_starts_are_the_first_tokens_and_a_pair_is_means_their_distance_and_their_product():
-    hidden_BTD = torch.randn(2, 7, 4)
-    rows = [torch.cat([hidden_BTD[row, start] for start, _ in PLACES[row].tolist()]) for row in range(2)]
-    assert torch.equal(pooled(hidden_BTD, PLACES, "starts"), torch.stack(rows))
-    rows = []
-    for row in range(2):
-        u_D, v_D = (hidden_BTD[row, start:end].mean(dim=0) for start, end in PLACES[row].tolist())
-        rows.append(torch.cat([u_D, v_D, (u_D - v_D).abs(), u_D * v_D]))
-    torch.testing.assert_close(pooled(hidden_BTD, PLACES, "pair"), torch.stack(rows))
 
 
 def summary(model, hidden_BTD, pooling):
@@ -331,15 +326,7 @@ def test_a_checkpoint_of_any_family_says_what_it_said(directory, tmp_path, pooli
         assert said.abs().max() > 1e-3
         hidden = model.base_model(input_ids=inputs()["input_ids"]).last_hidden_state
         assert torch.allclose(output_layer(model)(summary(model, hidden, pooling)), said, atol=1e-6)
-    with quiet():
-        model.save_pretrained(tmp_path / "tuned")
-        encoder = AutoModel.from_pretrained(tmp_path / "tuned")
-    again = load_finetuned(tmp_path / "tuned")
-    assert (classifier_kind(again), labels_of(again)) == ("sequence", ("yes", "no"))
-    with torch.no_grad():
-        assert torch.equal(again(**pooled_inputs()).logits, said)
-        assert torch.equal(encoder(input_ids=inputs()["input_ids"]).last_hidden_state, hidden)
-    config = json.loads((tmp_path / "tuned" / "config.json").read_text())
+    _, config = assert_kept(model, tmp_path / "tuned", pooled_inputs(), "sequence", ("yes", "no"))
     assert config.get("text_pooling", "pooler") == pooling
     assert config.get("sequence_layer", "linear") == layer
     assert config["architectures"][0].endswith("ForPooledStates")
@@ -414,21 +401,12 @@ def test_a_checkpoint_that_read_mentions_can_be_tuned_to_read_the_first_token_bu
             load_classifier(bert, ("O", "B"), seed=1, kind="tokens", **asked)
 
 
-def test_marginals_of_a_crf_are_sums_over_all_sequences_of_tags():
-    generator = torch.Generator().manual_seed(0)
-    crf = ConditionalRandomField(3)
-    with torch.no_grad():
-        for weights in (crf.transitions, crf.starts, crf.ends):
-            weights.normal_(generator=generator)
-    emissions_BWC = torch.randn(2, 4, 3, generator=generator)
-    lengths = [4, 2]
-    result = crf.marginals(emissions_BWC, torch.tensor(lengths))
-    for row, length in enumerate(lengths):
-        expected = torch.zeros(length, 3)
-        for tags in itertools.product(range(3), repeat=length):
-            score = crf.starts[tags[0]] + crf.ends[tags[-1]]
-            score = score + sum(emissions_BWC[row, word, tag] for word, tag in enumerate(tags))
-            score = score + sum(crf.transitions[one, other] for one, other in itertools.pairwise(tags))
-            for word, tag in enumerate(tags):
-                expected[word, tag] += score.exp().detach()
-        torch.testing.assert_close(result[row, :length], expected / expected.sum(1, keepdim=True))
+def test_marginals_of_a_crf_are_sums_over_all_sequences_of_tags(crf):
+    result = crf.marginals(emissions(), LENGTHS)
+    for row, length in enumerate(LENGTHS.tolist()):
+        expected = torch.zeros(length, TAGS, dtype=torch.float64)
+        for sequence in sequences(length) if length else ():
+            for word, tag in enumerate(sequence):
+                expected[word, tag] += score(crf, emissions()[row], sequence).exp().detach()
+        if length:
+            torch.testing.assert_close(result[row, :length], expected / expected.sum(1, keepdim=True))

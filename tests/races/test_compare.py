@@ -108,21 +108,6 @@ def test_what_learnt_nothing_has_a_score_and_is_compared_with_nothing():
     assert not compare(found | {first.key: untaught(first, 5)}, against).contrasts
 
 
-def test_a_mean_over_tasks_with_a_cell_that_learnt_nothing_is_compared_with_nothing():
-    columns = ("Genes", "Drugs")
-    found = made(columns)
-    means = [
-        Mean(("", row, "all"), tuple((key(row, column),) for column in columns), (0.5, 0.5))
-        for row in ("TAPT", "untouched")
-    ]
-    against = [Against(means[0].key, (means[1].key,), "untouched", "means")]
-    assert compare(found, against, means).contrasts
-    lost = found[key("TAPT", "Drugs")]
-    compared = compare(found | {lost.key: untaught(lost, 5)}, against, means)
-    assert not compared.contrasts
-    assert (means[0].key, MAIN) in compared.intervals
-
-
 def test_cells_of_other_items_are_refused():
     found = made(("Genes", "Drugs"))
     scores = [
@@ -140,13 +125,18 @@ def test_a_mean_over_tasks_is_that_of_the_statistics():
         Mean(("", row, "all"), tuple((key(row, column),) for column in columns), weights)
         for row in ("TAPT", "untouched")
     ]
-    compared = compare(found, [Against(means[0].key, (means[1].key,), "untouched", "means")], means)
+    against_mean = Against(means[0].key, (means[1].key,), "untouched", "means")
+    compared = compare(found, [against_mean], means)
     draws = {place: resample(cell.scores, ACCURACY)[cell.row] for place, cell in found.items()}
     ours, theirs = ([draws[key(row, column)] for column in columns] for row in ("TAPT", "untouched"))
     assert compared.intervals[means[0].key, MAIN] == mean_interval(ours, weights)
     assert compared.contrasts[0].comparison == mean_difference(ours, theirs, weights)
-    found[key("TAPT", "Drugs")] = result("TAPT", column="Drugs", failed="lost")
-    again = compare(found, [Against(means[0].key, (means[1].key,), "untouched", "means")], means)
+    lost = found[key("TAPT", "Drugs")]
+    nothing_learnt = compare(found | {lost.key: untaught(lost, 5)}, [against_mean], means)
+    assert not nothing_learnt.contrasts
+    assert (means[0].key, MAIN) in nothing_learnt.intervals
+    found[lost.key] = result("TAPT", column="Drugs", failed="lost")
+    again = compare(found, [against_mean], means)
     assert not again.contrasts
     assert (means[0].key, MAIN) not in again.intervals
     assert (means[1].key, MAIN) in again.intervals

@@ -12,7 +12,7 @@ from acclimate.methods import finetune, tapter
 from acclimate.races import contestants, outcome
 from acclimate.races.contestants import adaptation_seed, enter
 from acclimate.races.race import run_race
-from acclimate.races.recipe import RaceRecipe, SearchRecipe
+from acclimate.races.recipe import SearchRecipe
 from acclimate.races.report import race_page, report_of
 from acclimate.races.verdict import established, next_race, verdict
 from acclimate.statistics.significance import ONE_ADAPTATION
@@ -197,13 +197,6 @@ def test_a_study_counts_the_differences_that_rest_on_one_adaptation():
     said = established(replace(made, results=several), "the target alone")
     assert f"; 3 of the 12 differences {ONE_ADAPTATION.replace('rests', 'rest')}." in said
     assert "one adaptation" not in established(made, "the target alone")
-
-
-def test_more_adaptations_than_fine_tunings_are_refused():
-    with pytest.raises(ValueError, match="adapt_seeds = 4 is more than seeds = 3"):
-        RaceRecipe(seeds=3, adapt_seeds=4)
-    with pytest.raises(ValueError, match="adapt_seeds"):
-        RaceRecipe(adapt_seeds=-1)
 
 
 def test_the_power_of_another_race_is_that_of_the_adapted_contestants(field):

@@ -109,15 +109,6 @@ def test_a_family_that_adapters_or_dropout_are_not_known_of_is_told_before_any_j
         enter(replace(stated, contestants=("TAPT",), tapt=replace(stated.tapt, dropout=0.2)), other)
 
 
-@pytest.mark.parametrize(
-    "stated",
-    ["light.kind=prompt", "distil.teacher=deit", "sequence_contrast.contrast=infoword", "token_contrast.contrast=taco"],
-)
-def test_what_the_names_of_contestants_say_is_no_setting_of_a_race(stated):
-    with pytest.raises(ValueError, match=f"{stated.split('=')[0]} = '.*' has no effect here"):
-        settings.override(RaceRecipe(), [stated])
-
-
 def test_what_a_contestant_does_not_read_leaves_its_job_its_name(toy_race, materials):
     def changed(*stated):
         recipe_of_nine = replace(toy_race.recipe, contestants=NINE)

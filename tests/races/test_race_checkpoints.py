@@ -34,17 +34,7 @@ def ours(pretrained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def theirs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model of another tokenizer and width."""
-    from transformers import BertTokenizer
-
-    from acclimate.models.encoder import new_encoder, save_model
-
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", *toys.PLAIN]
-    words += [word for topic in toys.TOPICS.values() for word in topic]
-    tokenizer = BertTokenizer(vocab={word: number for number, word in enumerate(words)})
-    model = new_encoder(layers=1, hidden=16, heads=2, vocabulary_size=len(words), longest=40, pad=0, seed=0)
-    path = tmp_path_factory.mktemp("theirs") / "model"
-    save_model(model, tokenizer, path)
-    return path
+    return toys.write_model(tmp_path_factory.mktemp("theirs") / "model", hidden=16)
 
 
 @pytest.fixture(scope="module")
@@ -62,9 +52,10 @@ def asked(toy_race: Any, pretrained: Path) -> dict[str, Any]:
 def raced(toy_race: Any, asked: Any, ours: Path, theirs: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
     out = tmp_path_factory.mktemp("raced") / "run"
     checkpoints = {"ours": Checkpoint(ours), "theirs": theirs}
-    given = {**asked, "contestants": ["TAPT", "TF-IDF"], "checkpoints": checkpoints}
-    study = acclimate.race(toy_race.inputs / "train.jsonl", **given, out=out)
-    return SimpleNamespace(out=out, study=study, outcome=study.report.outcome, checkpoints=checkpoints)
+    given, told = {**asked, "contestants": ["TAPT", "TF-IDF"], "checkpoints": checkpoints}, []
+    study = acclimate.race(toy_race.inputs / "train.jsonl", **given, out=out, watch=told.append)
+    notes = [(each.stage, each.values["note"]) for each in told if "note" in each.values]
+    return SimpleNamespace(out=out, study=study, outcome=study.report.outcome, checkpoints=checkpoints, notes=notes)
 
 
 def with_noise(source: Path, to: Path, seed: int = 0) -> Path:
@@ -107,6 +98,14 @@ def test_their_fine_tunings_start_from_their_own_weights(raced, ours, theirs, pr
         assert {records.read_json(job / "checkpoint/config.json")["hidden_size"] for job in jobs} == {width}
         words = {len(records.read_json(job / "checkpoint/tokenizer.json")["model"]["vocab"]) for job in jobs}
         assert words == {len(records.read_json(model / "tokenizer.json")["model"]["vocab"])}
+
+
+def test_the_rate_in_use_is_told_once_and_stands_on_the_page(raced):
+    """tests/races/test_recipe.py has its words for other rates."""
+    rate = "peak rate 0.01"
+    assert [note for stage, note in raced.notes if stage.startswith("fine-tune ours") and "rate" in note] == [rate]
+    assert raced.outcome.race.given["ours"]["fine-tuning"].endswith(rate)
+    assert rate in (raced.out / "report.html").read_text()
 
 
 def test_losses_are_shown_for_the_same_tokenizer_only(raced):
@@ -173,31 +172,6 @@ def test_a_checkpoint_without_a_head_that_predicts_words_has_no_loss(toy_race, a
     study = acclimate.race(toy_race.inputs / "train.jsonl", **given, finetune__plan__steps=2, finetune__looks=1)
     assert study.report.outcome.race.general_losses == {}
     assert not study.report.failed
-
-
-@pytest.mark.slow
-def test_the_rate_in_use_is_told_once_and_stands_on_the_page(toy_race, pretrained, tmp_path):
-    notes: list[str] = []
-
-    def watch(progress: Any) -> None:
-        if "rate" in str(progress.values.get("note", "")) and progress.stage.startswith("fine-tune"):
-            notes.append(f"{progress.stage}: {progress.values['note']}")
-
-    files = {split: toy_race.inputs / f"{split}.jsonl" for split in ("dev", "test")}
-    short = {"finetune__epochs": 0, "finetune__plan__steps": 4, "finetune__looks": 1, "finetune__retry": False}
-    given = {**files, **short, "max_tokens": 32, "seeds": 2, "progress": False, "watch": watch}
-    rising = {"finetune__plan__schedule": "stable", "finetune__plan__warmup": 0, "finetune__plan__warmup_steps": 9}
-    for name, rate, told in (
-        ("usual", {}, "peak rate 0.0173, which is 3e-05 times (768 / 32)²"),
-        ("stated", {"finetune__plan__rate": 3e-3}, "peak rate 0.003"),
-        ("rising", rising, "peak rate 0.0173, which is 3e-05 times (768 / 32)²"),
-    ):
-        notes.clear()
-        out = tmp_path / name
-        study = acclimate.evaluate(pretrained, toy_race.inputs / "train.jsonl", **given, **rate, out=out)
-        assert notes == [f"fine-tune model: {told}"]
-        assert study.report.facts.given["untouched"]["fine-tuning"].endswith(told)
-        assert told in (out / "report.html").read_text()
 
 
 @pytest.mark.parametrize(

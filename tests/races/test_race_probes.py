@@ -112,7 +112,7 @@ def test_a_dry_run_of_probes_alone_fine_tunes_nothing(toy_race, pretrained, tmp_
 def test_a_failed_probe_is_named_and_its_contestant_races(toy_race, probed, asked, tmp_path, monkeypatch):
     from acclimate.methods import probe
 
-    def broken(model: str, task: Any, **more: Any) -> Any:
+    def broken(model, task, **more):
         if "tapt" in model:
             raise ValueError("no states")
         return whole(model, task, **more)
@@ -269,77 +269,74 @@ def row(kind: str, number: int) -> dict[str, Any]:
     )
 
 
-@pytest.mark.parametrize(
-    "kind",
-    ["pair", "tokens", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("sequence", "multilabel", "score"))],
-)
-def test_it_is_used_and_shipped_and_predicts_as_it_was_scored(kind, toy_race, tmp_path):
-    run = tmp_path / "run"
-    asked: dict[str, Any] = {"model": toy_race.base, "contestants": ["frozen"], "max_tokens": 32, "out": run}
-    columns = {"text": "text", "label": "label"} | ({"pair": "pair"} if kind == "pair" else {})
-    kinds = {} if kind in ("sequence", "pair") else {"kind": kind}
-    rows = [row(kind, number) for number in range(160)]
-    study = acclimate.race(rows, **asked, **columns, **kinds, probe_only=True, progress=False)
-    assert study.use == "frozen"
-    assert files.read_json(run / "use" / "race.json")["contestant"] == "frozen"
-    [frozen] = [result for result in study.report.outcome.results if result.row == "frozen"]
-    [probe] = [result for result in study.report.outcome.results if result.row == "untouched, probe"]
-    [scored, *_], [fitted] = frozen.scores, probe.scores
-    assert scored.test == pytest.approx(fitted.test, abs=0.05), "up to the precision in which a probe reads"
-    texts = [
-        (each.text, each.pair) if each.pair else each.text for each in open_prepared(run / "data").examples("test")
-    ]
-    predicted = [each.label for each in predict(str(run / "use"), texts)]
-    if kind == "score":
-        assert predicted == pytest.approx(list(scored.predicted), rel=1e-4)
-    else:
-        assert [tuple(label) if isinstance(label, list) else label for label in predicted] == list(scored.predicted)
-    shipped = ship(run, tmp_path / "shipped")
+def slow(*kinds: str) -> list[Any]:
+    return [pytest.param(kind, marks=pytest.mark.slow) for kind in kinds]
+
+
+@pytest.fixture
+def used(toy_race, tmp_path):
+    """A function that races a contestant on rows of a kind without fine-tuning: run, study, scores and test texts."""
+
+    def used(kind, name):
+        run, rows = tmp_path / "run", [row(kind, number) for number in range(160)]
+        columns = {"text": "text", "label": "label"} | ({"pair": "pair"} if kind == "pair" else {})
+        columns |= {} if kind in ("sequence", "pair") else {"kind": kind}
+        asked = {"model": toy_race.base, "contestants": [name], "max_tokens": 32, "probe_only": True, "progress": False}
+        study = acclimate.race(rows, **asked, **columns, out=run)
+        assert study.use == name
+        [result] = [result for result in study.report.outcome.results if result.row == name]
+        test = open_prepared(run / "data").examples("test")
+        texts = [(each.text, each.pair) if each.pair else each.text for each in test]
+        return SimpleNamespace(run=run, study=study, result=result, scored=result.scores[0], texts=texts)
+
+    return used
+
+
+def assert_predicted(directory: Path, race: SimpleNamespace, kind: str) -> None:
+    predicted = [each.label for each in predict(str(directory), race.texts)]
+    expected = list(race.scored.predicted)
+    found = [tuple(label) if isinstance(label, list) else label for label in predicted]
+    assert found == (pytest.approx(expected, rel=1e-4) if kind == "score" else expected)
+
+
+@pytest.mark.parametrize("kind", ["pair", "tokens", *slow("sequence", "multilabel", "score")])
+def test_it_is_used_and_shipped_and_predicts_as_it_was_scored(kind, used, tmp_path):
+    race = used(kind, "frozen")
+    assert files.read_json(race.run / "use" / "race.json")["contestant"] == "frozen"
+    [probe] = [result for result in race.study.report.outcome.results if result.row == "untouched, probe"]
+    [fitted] = probe.scores
+    assert race.scored.test == pytest.approx(fitted.test, abs=0.05), "up to the precision in which a probe reads"
+    assert_predicted(race.run / "use", race, kind)
+    shipped = ship(race.run, tmp_path / "shipped")
     assert {way.name for way in shipped.ways if way.takes} >= {"acclimate predict"}
     assert (shipped.path / "model.safetensors").exists() or (shipped.path / "modules.json").exists()
 
 
-@pytest.mark.parametrize(
-    "kind", ["sequence", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("multilabel", "pair", "score"))]
-)
-def test_with_terms_it_is_used_and_shipped_and_predicts_as_it_was_scored(kind, toy_race, tmp_path):
-    run = tmp_path / "run"
-    asked: dict[str, Any] = {"model": toy_race.base, "contestants": [COMBINED], "max_tokens": 32, "out": run}
-    columns = {"text": "text", "label": "label"} | ({"pair": "pair"} if kind == "pair" else {})
-    kinds = {} if kind in ("sequence", "pair") else {"kind": kind}
-    rows = [row(kind, number) for number in range(160)]
-    study = acclimate.race(rows, **asked, **columns, **kinds, probe_only=True, progress=False)
-    assert study.use == COMBINED
-    [combined] = [result for result in study.report.outcome.results if result.row == COMBINED]
-    [scored, *_] = combined.scores
-    assert len(scored.predicted) == len(scored.ids) > 0
-    assert combined.costs["tuning"].seconds > 0
-    given = study.report.facts.given[COMBINED]["fine-tuning"]
+@pytest.mark.parametrize("kind", ["sequence", *slow("multilabel", "pair", "score")])
+def test_with_terms_it_is_used_and_shipped_and_predicts_as_it_was_scored(kind, used, tmp_path):
+    race = used(kind, COMBINED)
+    assert len(race.scored.predicted) == len(race.scored.ids) > 0
+    assert race.result.costs["tuning"].seconds > 0
+    given = race.study.report.facts.given[COMBINED]["fine-tuning"]
     assert re.search(r"on terms, the best of \d+ settings on dev: ", given)
-
-    test = open_prepared(run / "data").examples("test")
-    texts = [(each.text, each.pair) if each.pair else each.text for each in test]
-    shipped = ship(run, tmp_path / "shipped")
+    shipped = ship(race.run, tmp_path / "shipped")
     assert [way.name for way in shipped.ways if way.takes] == ["acclimate predict"]
-    for place in (run / "use", shipped.path):
-        predicted = [each.label for each in predict(str(place), texts)]
-        expected = pytest.approx(list(scored.predicted), rel=1e-5) if kind == "score" else list(scored.predicted)
-        assert [tuple(label) if isinstance(label, list) else label for label in predicted] == expected
+    for place in (race.run / "use", shipped.path):
+        assert_predicted(place, race, kind)
         assert not (place / "config.json").exists()
         for auto in (transformers.AutoModel, transformers.AutoModelForSequenceClassification):
             with pytest.raises((OSError, ValueError)):
                 auto.from_pretrained(place)
     if kind == "pair":  # a row without its second text is read as the race read rows
-        alone, _ = predict(str(run / "use"), [(test[0].text, ""), texts[1]])
-        assert predict(str(run / "use"), [(test[0].text, "")])[0].probabilities == pytest.approx(
-            alone.probabilities, abs=1e-5
-        )
-    assert differences(run) == []
+        first, second = ((race.texts[0][0], ""), race.texts[1])
+        alone, _ = predict(str(race.run / "use"), [first, second])
+        assert predict(str(race.run / "use"), [first])[0].probabilities == pytest.approx(alone.probabilities, abs=1e-5)
+    assert differences(race.run) == []
     card = (shipped.path / "README.md").read_text()
     assert "in one linear model" in card
     assert f"| {COMBINED} (shipped) |" in card
     with pytest.raises(ValueError, match=r"--onnx needs a model of transformers, but TF-IDF \+ encoder is not"):
-        ship(run, tmp_path / "other", onnx=True)
+        ship(race.run, tmp_path / "other", onnx=True)
 
 
 def test_a_damaged_or_incomplete_model_is_refused_by_the_name_of_its_file(toy_race, tmp_path):
@@ -348,7 +345,7 @@ def test_a_damaged_or_incomplete_model_is_refused_by_the_name_of_its_file(toy_ra
     fitted = terms_and_states.fit(TfidfRecipe(), task, str(toy_race.base), layer).model
     assert fitted.states_CD.shape == (len(task.labels), layer.weight_CD.shape[1])
 
-    def written(name: str, **changes: Any) -> Path:
+    def written(name, **changes):
         directory = tmp_path / name
         directory.mkdir()
         terms_and_states.write(replace(fitted, **changes), directory)

@@ -3,8 +3,6 @@
 from dataclasses import replace
 from functools import partial
 
-import pytest
-
 from acclimate.core import settings
 from acclimate.methods import finetune, tapter
 from acclimate.methods.recipes.finetune import rate_of, rates_text
@@ -26,7 +24,7 @@ def test_a_rate_that_is_stated_is_the_rate():
 def test_a_stated_rate_is_used_as_it_is_for_an_encoder_of_any_width():
     """What a race states, and the rates that an encoder of 128 dimensions gets: BERT's rates times (768 / 128)^2."""
 
-    def used(*stated: str) -> list[float]:
+    def used(*stated):
         recipe = heeded(partial(settings.override, assignments=stated), for_model())
         return [round(rate_of(setting.recipe, 128), 9) for setting in recipe.settings()]
 
@@ -98,21 +96,3 @@ def test_what_is_not_searched_stays_as_stated():
     usual = RaceRecipe()
     stated = partial(settings.override, assignments=["finetune.plan.batch=8"])
     assert heeded(stated, usual) == stated(usual)
-
-
-@pytest.mark.parametrize(
-    ("stated", "message"),
-    [
-        (["search.rates=[1e-5,1e-5]"], r"search\.rates = \[1e-05, 1e-05\]: a value appears twice"),
-        (["finetune.epochs=1e30"], r"finetune\.epochs = 1e\+30 is out of range: at least 0 and at most 100000"),
-    ],
-)
-def test_a_search_that_cannot_be_is_told_with_the_way_out(stated, message):
-    with pytest.raises(ValueError, match=message):
-        rates(*stated)
-
-
-@pytest.mark.parametrize("stated", ["general=other.txt", "tokens=1000", "adversarial=10.0"])
-def test_pretraining_in_a_race_takes_no_other_text_start_or_budget(stated):
-    with pytest.raises(ValueError, match=rf"pretrain\.{stated.partition('=')[0]} = .* race with --model"):
-        settings.override(RaceRecipe(), [f"pretrain.{stated}"])

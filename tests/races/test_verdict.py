@@ -9,7 +9,6 @@ from acclimate.core.types import Cost, Score
 from acclimate.races.outcome import (
     IN_SCIKIT_LEARN,
     NEAR,
-    CellResult,
     Facts,
     Outcome,
     best_on_dev,
@@ -119,13 +118,6 @@ def test_a_baseline_to_use_that_is_ahead_on_test_too_is_no_cause_for_a_warning()
     assert not [each for each in one_sided(replace(outcome, race=facts)) if "is chosen only on dev" in each]
 
 
-def replace_notes(outcome: Outcome, notes: tuple[str, ...]) -> Outcome:
-    """Return the outcome with these notes and the comparisons that were made up for it."""
-    found = replace(outcome, notes=notes)
-    vars(found)["compared"] = outcome.compared
-    return found
-
-
 def test_claims_are_what_the_verdict_says():
     raced = [untouched(), rival("DAPT", 0.031, p=0.002), rival("TAPT", 0.01, p=0.3)]
     assert claims(race_of(raced)) == ["DAPT is better than the untouched model"]
@@ -188,7 +180,7 @@ def test_pretraining_that_learnt_little_more_than_frequencies_is_named():
 def test_runs_that_learnt_nothing_are_counted_and_named_in_any_study():
     outcome = studies.outcome_of_pairs()
 
-    def runs(row: str, column: str, nothing: int, again: int) -> CellResult:
+    def runs(row, column, nothing, again):
         cell = outcome.cells["", row, column]
         scores = (replace(each, learnt=at >= nothing, again=at < again) for at, each in enumerate(cell.scores))
         return replace(cell, scores=tuple(scores))

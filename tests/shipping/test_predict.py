@@ -11,7 +11,6 @@ import numpy as np
 import openpyxl
 import pyarrow.parquet as pq
 import pytest
-from safetensors.numpy import load_file, save_file
 
 from acclimate.core import files
 from acclimate.core.types import Checkpoint, label_of
@@ -446,14 +445,7 @@ def test_a_record_of_a_race_that_is_none_is_named(record, said, tmp_path):
         asking_of(str(tmp_path))
 
 
-def test_weights_and_outputs_that_are_no_numbers_are_refused(run, loaded, tmp_path):
-    winner = shutil.copytree(run / "use", tmp_path / "use")
-    (winner / "manifest.json").unlink()
-    weights = load_file(winner / "model.safetensors")
-    weights["classifier.weight"][0, 0] = np.nan
-    save_file(weights, winner / "model.safetensors")
-    with pytest.raises(ValueError, match=r"model\.safetensors: the weight classifier\.weight has 1 values"):
-        predict(winner, ["word1"])
+def test_outputs_that_are_no_numbers_are_refused(loaded):
     bias = loaded.model.classifier.bias
     before = bias.data.clone()
     bias.data[0] = np.inf

@@ -211,20 +211,6 @@ def test_p_seeds_is_the_paired_t_test_of_scipy():
     assert "unpaired seeds" in fewer.test
 
 
-def test_contestants_without_luck_are_judged_by_the_items_alone():
-    generator = np.random.default_rng(2)
-    right_n, other_n = generator.random((2, 400)) < 0.8
-    fixed, other = (scores_of(name, np.tile(row, (3, 1))) for name, row in (("TF-IDF", right_n), ("rules", other_n)))
-    found = interval(fixed, ACCURACY)
-    wilson = stats.binomtest(int(right_n.sum()), 400).proportion_ci(method="wilson")
-    assert (found.low, found.high) == pytest.approx((wilson.low, wilson.high), abs=1e-3)
-    comparison = compare(fixed, other, ACCURACY)
-    assert comparison.p_seeds is None
-    difference_n = right_n.astype(float) - other_n
-    assert comparison.p == pytest.approx(stats.ttest_rel(right_n.astype(float), other_n.astype(float)).pvalue, abs=1e-9)
-    assert (comparison.low + comparison.high) / 2 == pytest.approx(difference_n.mean())
-
-
 def test_equal_predictions_give_no_difference_and_p_of_one():
     right_Sn = np.random.default_rng(0).random((3, 100)) < 0.7
     comparison = compare(scores_of("twin", right_Sn), scores_of("untouched", right_Sn), ACCURACY)

@@ -1,15 +1,13 @@
-"""BLURB's study: its score over made-up scores; what a search chooses, and what goes on where it stopped."""
+"""BLURB's study: its score over made-up scores, and what a search chooses."""
 
 import csv
 import json
 import random
 import shutil
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 import toys
 from acclimate.core import settings
@@ -17,7 +15,6 @@ from acclimate.core.types import Example
 from acclimate.data.gather import Inputs
 from acclimate.jobs.job import with_needs
 from acclimate.methods import finetune
-from acclimate.races import work
 from acclimate.races.compare import MAIN, Mean, compare
 from acclimate.races.outcome import Outcome
 from acclimate.races.planning.dry_run import dry_run
@@ -31,7 +28,6 @@ from acclimate.studies.inputs import fitted, models_of
 from acclimate.tasks.metrics import BLURB, blurb_score, metric_for
 from acclimate.tasks.prepared import prepare
 from acclimate.tasks.task import Task
-from acclimate.training.checkpoint import read_log
 from studies import result
 
 SMALL = (
@@ -39,7 +35,6 @@ SMALL = (
     *("search.rates=[1e-2,1e-9]", "search.epochs=[]", "search.batches=[8,16]"),
     *(f"finetune.{setting}" for setting in ("looks=2", "epochs=0.0", "plan.steps=4")),
 )
-STOPPED = 7  # the call of fine-tuning that is interrupted
 TUNINGS = 4 + 1  # of each model: all settings with the first seed, the best with the second too
 
 
@@ -104,56 +99,18 @@ class Run:
     recipe: BlurbRecipe
     inputs: Inputs
     outcome: Outcome
-    steps: int  # of fine-tuning, that were taken in all
-    stopped: dict[Path, int]  # results that were there when it was stopped
-
-
-def results(out: Path) -> dict[Path, int]:
-    return {path: path.stat().st_mtime_ns for path in out.rglob("result.json")}
 
 
 @pytest.fixture(scope="module")
 def benchmark(models, data, catalogue, tmp_path_factory) -> Run:
-    """Two models on one dataset, stopped in the midst of the search, and begun again."""
-    out, calls = tmp_path_factory.mktemp("blurb") / "run", []
-    backward, steps = torch.Tensor.backward, []
-    fine_tune = work.FINE_TUNE.do
-    inputs = Inputs(out, models=models, data=data)
+    """Two models on one dataset."""
+    inputs = Inputs(tmp_path_factory.mktemp("blurb") / "run", models=models, data=data)
     recipe = settings.override(BlurbRecipe(), SMALL)
-
-    def called(**given: Any) -> Any:
-        calls.append(given["out"].name)
-        if len(calls) == STOPPED:
-            raise KeyboardInterrupt
-        return fine_tune(**given)
-
-    def counted(*given: Any, **named: Any) -> None:
-        steps.append(1)
-        backward(*given, **named)
-
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(torch.Tensor, "backward", counted)
         patch.setattr(finetune, "nothing_learnt", lambda *looks, **measures: "")  # which nothing does in a few steps
-        patch.setitem(vars(work.FINE_TUNE), "do", called)
-        with pytest.raises(KeyboardInterrupt):
-            run(design(recipe, inputs), out)
-        there = results(out)
-        assert not [*out.rglob("looks.jsonl")]
-        outcome = run(design(recipe, inputs), out)
-    write(outcome, out)
-    return Run(recipe, inputs, outcome, len(steps), there)
-
-
-def test_a_run_that_was_stopped_goes_on_and_does_nothing_twice(benchmark):
-    tuned = [path.parent for path in benchmark.inputs.out.glob("jobs/fine-tune-*/job.json")]
-    assert benchmark.steps == sum(len(read_log(place)) for place in tuned)
-    assert benchmark.stopped
-    there = results(benchmark.inputs.out)
-    assert benchmark.stopped.items() <= there.items()
-    again = run(design(benchmark.recipe, benchmark.inputs), benchmark.inputs.out)
-    assert results(benchmark.inputs.out) == there
-    assert as_csv(again) == as_csv(benchmark.outcome)
-    assert dry_run(design(benchmark.recipe, benchmark.inputs), benchmark.inputs.out).jobs_left == 0
+        outcome = run(design(recipe, inputs), inputs.out)
+    write(outcome, inputs.out)
+    return Run(recipe, inputs, outcome)
 
 
 def test_all_settings_are_tried_on_dev_and_the_best_alone_is_tested(benchmark):
@@ -173,6 +130,8 @@ def test_all_settings_are_tried_on_dev_and_the_best_alone_is_tested(benchmark):
         assert cell.costs["with the search"].flops > cell.costs["tuning"].flops > 0
         expected += [f"test {model.key} on Topics, {best.setting}, seed {seed}" for seed in (0, 1)]
     assert sorted(looks) == sorted(expected)
+    tuned, tested = ([*out.rglob(f"{stage}-*/result.json")] for stage in ("fine-tune", "test"))
+    assert max(path.stat().st_mtime_ns for path in tuned) <= min(path.stat().st_mtime_ns for path in tested)
 
 
 def test_with_a_common_search_all_models_get_the_setting_with_the_best_mean_over_them(benchmark, tmp_path):

@@ -148,6 +148,8 @@ def test_a_dataset_on_which_nothing_differs_is_absent_or_refused_where_it_was_na
     assert found.absent["Texts"].startswith("linear, CRF do not apply to these datasets")
     with pytest.raises(ValueError, match="Texts: linear, CRF do not apply to these datasets"):
         made(tmp_path, models, "layers", variants, 'datasets=["Texts", "Words"]')
+    with pytest.raises(ValueError, match="Texts: BIO, BIOUL, IO do not apply to these datasets"):
+        made(tmp_path, models, "schemes", 'datasets=["Texts"]')
 
 
 @pytest.fixture(scope="module")
@@ -200,19 +202,6 @@ def test_rows_that_contain_a_test_text_are_left_out_in_every_form(models, tmp_pa
     assert "Rows of train and dev that contain a test text were removed." in dropped.notes
 
 
-@pytest.mark.parametrize(
-    ("vary", "more", "message"),
-    [
-        ("schemes", ('variants=["BIO", "CRF"]',), "'CRF' is not one of BIO, BIOUL, IO"),
-        ("layers", ('variants=["BiLSTM"]',), "'BiLSTM' is the only variant"),
-        ("schemes", ('datasets=["Texts"]',), "Texts: BIO, BIOUL, IO do not apply to these datasets"),
-    ],
-)
-def test_what_cannot_be_done_is_told(vary, more, message, models, tmp_path):
-    with pytest.raises(ValueError, match=message):
-        made(tmp_path, models, vary, *more)
-
-
 def test_layers_vary_on_a_labelled_file(models, toy_inputs, tmp_path):
     file = str(toy_inputs / "train.jsonl")
     found = made(tmp_path, models, "layers", f'datasets=["{file}"]', "max_tokens=32", 'variants=["BiLSTM", "linear"]')
@@ -225,12 +214,3 @@ def test_layers_vary_on_a_labelled_file(models, toy_inputs, tmp_path):
 def test_relations_of_a_labelled_file_are_refused(models, toy_inputs, tmp_path):
     with pytest.raises(ValueError, match="rewrites the texts of a relation, so it needs files with the"):
         made(tmp_path, models, "relations", f'datasets=["{toy_inputs / "train.jsonl"}"]')
-
-
-def test_datasets_that_are_not_there_are_told(models, tmp_path, monkeypatch):
-    monkeypatch.undo()
-    with pytest.raises(
-        ValueError,
-        match=r"the study 'layers' cannot compare variants on these datasets: .*BC5-chem: there is no folder",
-    ):
-        made(tmp_path, models, "layers")

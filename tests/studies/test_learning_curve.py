@@ -139,12 +139,6 @@ def test_the_command_does_nothing_again_and_its_dry_run_says_so(curved):
     assert len(read_plan(raced.run)) == len(before), "the plan has the jobs of the race and rows of what follows it"
 
 
-def test_settings_of_curves_without_the_option_are_refused(toy_inputs, tmp_path):
-    said = CliRunner().invoke(cli.app, toys.race_command(toy_inputs, tmp_path / "run", STATED[0]))
-    assert said.exit_code == 2
-    assert "Add --learning-curve" in said.output
-
-
 def test_where_nothing_was_fine_tuned_the_best_probe_on_dev_counts(curved):
     raced, _ = curved
     outcome = read_outcome(path_of(raced.run, RACE))

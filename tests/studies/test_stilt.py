@@ -180,27 +180,10 @@ def test_files_state_their_columns_kind_and_splits(tmp_path, monkeypatch):
     assert settings.from_mapping(StiltStudyRecipe, json.loads(json.dumps(settings.to_mapping(recipe)))) == recipe
 
 
-@pytest.mark.parametrize(
-    ("datasets", "said"),
-    [
-        ('[{train="topics.jsonl", text="txet"}, "numbers.jsonl"]', "no column 'txet'; the nearest is 'text'"),
-        ('["odd.csv", "numbers.jsonl"]', r'no column .text.*as \{train="odd.csv", text="...", label="..."\} instead'),
-        ('[{train="topics.jsonl", txet="a"}, "numbers.jsonl"]', "unknown setting 'datasets.txet'; did you mean"),
-        ('[{train="nowhere.csv"}, "numbers.jsonl"]', "nowhere.csv"),
-        ('[{train="GAD", label="a"}, "numbers.jsonl"]', "'GAD' is a published dataset. Add --data DIR"),
-        ('["topics.jsonl", "GAD"]', "'GAD' is a published dataset. Add --data DIR"),
-        ('[{train="topics.jsonl"}, "topics.jsonl"]', "two are named 'topics'"),
-        ('[{train="topics.jsonl"}]', r"datasets = \['topics.jsonl'\]: a pair needs two"),
-    ],
-)
-def test_what_is_wrong_with_a_stated_file_is_told(datasets, said, *, files, tmp_path, monkeypatch):
-    (files / "odd.csv").write_text("premise,entails\na b,c\n")
-    monkeypatch.chdir(files)
-    with pytest.raises(ValueError, match=said):
-        members_of(settings.override(StiltStudyRecipe(), [f"datasets={datasets}"]), Inputs(tmp_path))
-
-
-def test_texts_longer_than_the_model_reads_are_refused(files, models, tmp_path):
+def test_texts_longer_than_the_model_reads_and_two_files_of_one_name_are_refused(files, models, tmp_path):
+    twice = json.dumps([str(files / "topics.jsonl")] * 2)
+    with pytest.raises(ValueError, match="two are named 'topics'"):
+        members_of(settings.override(StiltStudyRecipe(), [f"datasets={twice}"]), Inputs(tmp_path))
     with pytest.raises(ValueError, match=r"reads at most 64. Add max_tokens=64"):
         cells_of(stated(files, "max_tokens=0"), models[:1], tmp_path)
 

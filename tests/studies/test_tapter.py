@@ -223,8 +223,6 @@ def test_the_rows_of_both_stages_are_drawn_and_told(files, tmp_path):
 
 
 def test_what_does_not_go_together_is_told(files, tmp_path):
-    with pytest.raises(ValueError, match=r"contestants = \[\]: give at least one"):
-        stated("contestants=[]")
     inputs = Inputs(tmp_path, task=labelled(files), models=(str(files / "model"),), data=Path())
     with pytest.raises(ValueError, match=r"--data \.: names the folder of a dataset, but files are given"):
         design(stated("first="), inputs)

@@ -223,19 +223,6 @@ def test_at_a_scale_all_that_is_not_varied_is_as_in_the_paper(vary):
         assert row.retrieval.b == 0.5
 
 
-def test_what_only_scale_reads_is_refused_elsewhere():
-    with pytest.raises(ValueError, match="model_flops applies only to vary=scale"):
-        settings.override(TlmStudyRecipe(), ["vary=k", "model_flops=1e21"])
-    with pytest.raises(ValueError, match=r"rivals = \['a-model'\] apply only to vary=scale"):
-        settings.override(TlmStudyRecipe(), ["vary=k", 'rivals=["a-model"]'])
-    with pytest.raises(ValueError, match=r"rival_flops = \[1e\+21\]: the rivals are 0"):
-        settings.override(TlmStudyRecipe(), ["vary=scale", "rival_flops=[1e21]"])
-    with pytest.raises(ValueError, match="Remove tlm"):
-        settings.override(TlmStudyRecipe(), ["vary=k", 'scales=["small"]', "tlm.layers=4"])
-    with pytest.raises(ValueError, match="vary=k uses one scale"):
-        settings.override(TlmStudyRecipe(), ["vary=k", 'scales=["small", "large"]'])
-
-
 def test_both_dev_sets_of_mnli_count_as_one_task():
     [mean] = means_over_tasks(["TLM"], ["CoLA", "MNLI", "MNLI-mm"], AVERAGE)
     assert dict(zip((key[2] for [key] in mean.parts), mean.weights, strict=True)) == {
@@ -303,11 +290,6 @@ def test_a_model_is_compared_with_training_from_it_and_from_nothing(toy_inputs, 
     found = [files.read_json(path)["loss"] for path in tmp_path.glob("jobs/general-loss-seed-*/result.json")]
     assert len(found) == 2
     assert goes_on.loss == pytest.approx(sum(found) / 2)
-
-
-def test_a_model_that_is_stated_and_not_given_is_told(toy_inputs, tmp_path):
-    with pytest.raises(ValueError, match=r"tlm\.model = 'a-model': tlm uses the model of the whole command"):
-        made("k", toy_inputs, tmp_path, (), "tlm.model=a-model")
 
 
 def test_general_text_is_needed_where_tlm_retrieves(toy_inputs, toy_race, tmp_path):

@@ -313,12 +313,20 @@ def test_f1_over_words_by_type_is_what_linkbert_computes_for_pico(seed):
 
 
 @pytest.mark.parametrize(("metric", "pairs"), EVERY, ids=NAMED)
-def test_metrics_stay_in_range_and_do_not_depend_on_the_order_of_items(metric, pairs):
+def test_metrics_stay_in_range_travel_and_do_not_depend_on_the_order_of_items(metric, pairs):
     value = metric.compute(*pairs)
+    assert pickle.loads(pickle.dumps(metric)).compute(*pairs) == value
     assert metric.least <= value < 1.0
     order = np.random.default_rng(0).permutation(len(pairs[0]))
     assert metric.compute(*([side[i] for i in order] for side in pairs)) == pytest.approx(value, abs=1e-12)
     assert metric.compute(pairs[0], pairs[0]) > value
+    assert metric.value(np.zeros((2, len(order))) @ metric.statistics(*pairs)).tolist() == [0.0, 0.0]
+    single = np.eye(len(order))[:1] * len(order)
+    assert metric.least <= metric.value(single @ metric.statistics(*pairs)).item() <= 1.0
+    with pytest.raises(ValueError, match="no examples"):
+        metric.compute([], [])
+    with pytest.raises(ValueError, match="2 gold labels, but 1 predictions"):
+        metric.compute(pairs[0][:2], pairs[1][:1])
 
 
 # columns of the BLURB paper: BERT uncased and PubMedBERT of Table 6, Wiki and word pieces of Table 7
@@ -336,13 +344,10 @@ def test_the_blurb_score_of_published_columns_is_the_published_one(column, expec
     assert np.mean(column) != pytest.approx(expected, abs=0.1)  # not the mean over datasets
 
 
-def test_the_blurb_score_groups_the_datasets_as_their_catalogue_does():
+def test_the_blurb_score_groups_datasets_as_their_catalogue_does_and_needs_every_one_and_no_other():
     assert {(name, type) for type, names in BLURB.items() for name in names} == {
         (dataset.name, dataset.type) for dataset in DATASETS
     }
-
-
-def test_the_blurb_score_needs_every_dataset_and_no_other():
     full = {name: 0.5 for datasets in BLURB.values() for name in datasets}
     assert blurb_score(full) == 0.5
     with pytest.raises(ValueError, match=r"no score for BC2GM, HoC: the BLURB score needs all 13 datasets"):
@@ -426,26 +431,6 @@ def test_weighted_sums_equal_computing_on_repeated_items(metric, pairs):
     for row, value in zip(weights, values, strict=True):
         again = [[side[i] for i in range(items) for _ in range(row[i])] for side in pairs]
         assert value == pytest.approx(metric.compute(*again), abs=1e-12)
-
-
-@pytest.mark.parametrize(("metric", "pairs"), EVERY, ids=NAMED)
-def test_a_resample_of_weight_zero_is_zero(metric, pairs):
-    assert metric.value(np.zeros((2, len(pairs[0]))) @ metric.statistics(*pairs)).tolist() == [0.0, 0.0]
-    single = np.eye(len(pairs[0]))[:1] * len(pairs[0])
-    assert metric.least <= metric.value(single @ metric.statistics(*pairs)).item() <= 1.0
-
-
-@pytest.mark.parametrize(("metric", "pairs"), EVERY, ids=NAMED)
-def test_metrics_refuse_nothing_and_unequal_numbers(metric, pairs):
-    with pytest.raises(ValueError, match="no examples"):
-        metric.compute([], [])
-    with pytest.raises(ValueError, match="2 gold labels, but 1 predictions"):
-        metric.compute(pairs[0][:2], pairs[1][:1])
-
-
-@pytest.mark.parametrize(("metric", "pairs"), EVERY, ids=NAMED)
-def test_metrics_travel_to_other_processes(metric, pairs):
-    assert pickle.loads(pickle.dumps(metric)).compute(*pairs) == metric.compute(*pairs)
 
 
 def test_metrics_are_found_by_name():

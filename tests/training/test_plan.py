@@ -44,12 +44,6 @@ def test_a_longer_plan_takes_the_settled_steps_alike(schedule, decay):
         assert all(0 < longer.rate_at(step) <= longer.rate * (1 + 1e-12) for step in range(longer.steps))
 
 
-@pytest.mark.parametrize("schedule", ["stable", "constant"])
-def test_a_warm_up_that_would_change_with_the_steps_is_refused(schedule):
-    with pytest.raises(ValueError, match=r"but plan\.warmup = 0\.06\. Set it in steps"):
-        Plan(schedule=schedule)
-
-
 def test_precision_and_pieces_go_by_device_and_rows_that_are_compared_get_a_larger_piece():
     assert autocast_type("float32", CPU) is None
     assert autocast_type("bfloat16", CPU) is torch.bfloat16

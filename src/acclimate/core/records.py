@@ -9,6 +9,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 Record = TypeVar("Record")
+_types: dict[type, Mapping[str, Any]] = {}
+
+
+def field_types(record: type) -> Mapping[str, Any]:
+    """Return field -> type of a dataclass, whose annotations Python would evaluate anew for each value."""
+    if record not in _types:
+        _types[record] = typing.get_type_hints(record)
+    return _types[record]
 
 
 def to_plain(value: Any) -> Any:
@@ -38,7 +46,7 @@ def from_plain(record: type[Record], values: Mapping[str, Any]) -> Record:
             f"{' and '.join(missing)} of {record.__name__} is missing: it was written by another release. Use that "
             "release, or write it again"
         )
-    hints = typing.get_type_hints(record)
+    hints = field_types(record)
     return record(**{name: _typed(hints[name], value) for name, value in values.items()})
 
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 from acclimate.core.door import option
+from acclimate.core.records import field_types
 
 T = TypeVar("T")
 RECIPES = Path(__file__).parents[1] / "recipes"  # a TOML file for each row of a published table, a folder a method
@@ -138,7 +139,7 @@ def from_mapping(
     states them as well. An instance in place of a group states the settings that differ from the group's. Where a class
     has `refused`, the error for a setting that it names says why there is none.
     """
-    hints, ranges = typing.get_type_hints(kind), ranges_of(kind)
+    hints, ranges = field_types(kind), ranges_of(kind)
     if "preset" in values and hasattr(kind, "presets"):
         base = _preset(kind, values["preset"], where=where, key=f"{prefix}preset", base=base)
     fields = {field.name: field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
@@ -493,7 +494,7 @@ def _setting_order(path: str) -> tuple[bool, int]:
 
 def _setting_paths(kind: type, key: str) -> Iterator[str]:
     """Yield the paths of the settings of this name in the groups of a dataclass, such as `finetune.plan.rate`."""
-    hints = typing.get_type_hints(kind)
+    hints = field_types(kind)
     for field in dataclasses.fields(kind):
         group = hints[field.name]
         if isinstance(group, type) and dataclasses.is_dataclass(group):

@@ -12,6 +12,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import chain, count
 from pathlib import Path
 from typing import Any, Literal
@@ -255,8 +256,12 @@ def fact_text(value: Fact) -> str:
     return str(value) if isinstance(value, (str, float)) else ", ".join(map(fact_text, value))
 
 
+@cache
 def templates(finalize: Callable[[Any], Any] | None = None) -> Environment:
-    """Return the templates of this folder. finalize escapes each value; without it they are escaped as HTML."""
+    """Return the templates of this folder, each compiled once in a process, which takes longer than to fill it in.
+
+    finalize: escapes each value; without it they are escaped as HTML
+    """
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=finalize is None,
