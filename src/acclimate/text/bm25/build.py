@@ -32,6 +32,7 @@ import numpy as np
 from acclimate.core.files import DamagedError, locked, new_directory, write_json
 from acclimate.core.machines import map_threads, processors
 from acclimate.core.types import Progress, Watch, unwatched
+from acclimate.text.bm25.few import few_texts, write_few
 from acclimate.text.bm25.index import FACTS, VERSION, Index, UnreadableError, checked_facts
 from acclimate.text.bm25.postings import BLOCK, FREQUENT, GROUP, Formula, PostingsRun, place_cells, place_postings
 from acclimate.text.bm25.words import (
@@ -157,8 +158,13 @@ def write_index(
 ) -> dict[str, int]:
     """Write the arrays of `postings.Arrays` and of the vocabulary; return their lengths by name.
 
-    total  number of documents, for the watch
+    total  number of documents
     """
+    texts, columns = few_texts(columns, total)
+    if texts is not None:
+        written = write_few(texts, directory, analyzer, k1, b)
+        watch(Progress("index", total, total, "documents"))
+        return written
     vocabulary, counts = WordTable(), WordTally()
     spilled = spill(columns, directory, analyzer, vocabulary, counts, threads=threads, watch=watch, total=total)
     documents, words = sum(run.texts for run in spilled), vocabulary.words

@@ -84,13 +84,9 @@ def _sketch(
     symbols, begins = code_points(texts)
     spaces = symbols == SPACE
     spaces[begins[1:] - 1] = True
-    letters = np.flatnonzero(~spaces)
     after_space = np.append(True, spaces[:-1])
     first, last = np.flatnonzero(~spaces & after_space), np.flatnonzero(spaces & ~after_space)
-    lengths = last - first
-    powers = _powers(PER_CHARACTER, int(lengths.max(initial=0)) + 1)
-    values = symbols[letters] * powers[np.repeat(last, lengths) - letters]
-    words = mix(np.add.reduceat(values, np.cumsum(lengths) - lengths)) if len(first) else values
+    words = word_hashes(symbols, first, last)
     owners = np.searchsorted(begins, first, "right") - 1
     counts = np.bincount(owners, minlength=len(texts))
     ends = np.cumsum(counts)
@@ -118,6 +114,16 @@ def _sketch(
     for place in range(rows):
         keys = mix(keys * PER_WORD + in_bands[:, :, place])
     bands[sketched], signatures[sketched] = np.maximum(keys, ONE), sketch.astype(np.uint8)
+
+
+def word_hashes(symbols: np.ndarray, first: np.ndarray, last: np.ndarray) -> np.ndarray:
+    """Return the hashes of words, uint64, none of them empty. first, last: where each begins and ends in `symbols`"""
+    lengths = last - first
+    begins = np.cumsum(lengths) - lengths
+    powers = _powers(PER_CHARACTER, int(lengths.max(initial=0)) + 1)
+    letters = np.repeat(first - begins, lengths) + np.arange(lengths.sum())
+    values = symbols[letters] * powers[np.repeat(last, lengths) - letters]
+    return np.asarray(mix(np.add.reduceat(values, begins)) if len(first) else values)
 
 
 def code_points(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
