@@ -224,5 +224,6 @@ def postings_of(arrays: Arrays, word: int) -> tuple[np.ndarray, np.ndarray]:
         counts[counts == LARGE_CELL] = arrays.large_cells[np.searchsorted(arrays.large_cells_at, at)]
         parts.append((start + places, counts))
         begin += len(arrays.frequent) * width
-    found, times = zip(*parts, strict=True)
-    return np.concatenate(found), np.concatenate(times)
+    columns = zip(*parts, strict=True)
+    places, counts = map(np.concatenate, columns)
+    return places, counts

@@ -146,6 +146,14 @@ def different_shingles(words: str) -> np.ndarray:
     return np.unique(shingle_hashes(symbols.astype(np.uint64)))
 
 
+def similarity(one: np.ndarray, other: np.ndarray) -> float:
+    """Return the Jaccard similarity of two sets of hashes, each ascending; 0 if both are empty."""
+    together = np.concatenate([one, other])
+    together.sort(kind="stable")  # merges the two
+    shared = int(np.count_nonzero(together[1:] == together[:-1]))
+    return shared / max(len(together) - shared, 1)
+
+
 def sketches(values: np.ndarray, owners: np.ndarray, texts: int) -> np.ndarray:
     """Return the MinHash sketches (texts, BINS) of the texts' sets of values, as `kernels.sketch` does.
 
