@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -162,28 +162,21 @@ def _scattered(array_SC: Tensor, like_NC: Tensor, work: _Work) -> Tensor:
     return array_SC if work.asked_S is None else torch.zeros_like(like_NC).index_copy_(0, work.asked_S, array_SC)
 
 
-def _flat(tensor: Tensor) -> np.ndarray:
-    """Return the numbers of a tensor, (n,) float32, or the bits of a bfloat16's, uint16; numpy has no bfloat16."""
-    if tensor.dtype == torch.bfloat16:
-        return cast(np.ndarray, tensor.detach().view(torch.int16).numpy().view(np.uint16)).reshape(-1)
-    return cast(np.ndarray, tensor.detach().numpy()).reshape(-1)
-
-
 def _run_loop(loop: Callable[..., Any], work: _Work, arrays: Sequence[Tensor], *arguments: Any) -> None:
-    """Run a loop over all heads of all rows, in as many threads as torch has."""
+    """Run a loop over all heads of all rows, in as many threads as torch has. arrays: contiguous"""
     threads, size = torch.get_num_threads(), arrays[0].shape[1] // work.heads
     _, keys_R, _, counts_R, _ = work.rows_R5.T
     sums = np.cumsum(np.repeat(keys_R * _up_to_side(counts_R), work.heads))
     shares = np.arange(1, threads) / threads
     ends = np.searchsorted(sums, shares * (sums[-1] if len(sums) else 0)) + 1
-    rows = work.rows_R5.reshape(-1)
-    flat = [_flat(tensor) for tensor in arrays]
+    bits = np.empty(0, np.uint16 if arrays[0].dtype == torch.bfloat16 else np.float32)  # numpy has no bfloat16
+    places = np.array([work.rows_R5.ctypes.data, *(tensor.data_ptr() for tensor in arrays)])
 
     def run(begin: int, end: int) -> None:
         span = slice(begin // work.heads, (end - 1) // work.heads + 1)
         longest, most = (int(numbers_R[span].max()) + SIDE for numbers_R in (keys_R, counts_R))
         room = np.zeros((longest + most + 1) * 4 * (size + SIDE) + 2 * (longest + 1) * most, np.float32)
-        loop(begin, end, work.heads, size, rows, *flat, room, *arguments)
+        loop(begin, end, work.heads, size, np.append(places, room.ctypes.data), bits, room, *arguments)
 
     run_threads(run, [0, *ends.tolist(), len(sums)])
 
@@ -249,13 +242,15 @@ def _as_bits(typing: Any, number: Any) -> Any:
 
 
 @intrinsic
-def _pointer(typing: Any, array: Any) -> Any:
-    """Return where the numbers of an array lie. A call passes one value for it in place of seven for the array."""
+def _pointer(typing: Any, place: Any, like: Any) -> Any:
+    """Return a pointer to numbers like those of an array, from their place in memory. A call passes one value for it in
+    place of seven for an array.
+    """
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
 
-    return types.CPointer(array.dtype)(array), code
+    return types.CPointer(like.dtype)(types.intp, like), code
 
 
 @intrinsic
@@ -441,13 +436,9 @@ def _forward(  # noqa: PLR0917
     end: Any,
     heads: Any,
     size: Any,
-    rows_: Any,
-    q_: Any,
-    k_: Any,
-    v_: Any,
-    output_: Any,
-    probabilities_: Any,
-    room_: Any,
+    places: Any,
+    bits: Any,
+    numbers: Any,
     scale: Any,
     seed: Any,
     dropped: Any,
@@ -456,19 +447,17 @@ def _forward(  # noqa: PLR0917
     """Write O of heads of rows to `output`, and P to `probabilities`, unless that is empty.
 
     begin, end     counts of heads, those of the first row first
-    rows           `_Work.rows_R5`, flat; q, output: (S, C), flat; k, v: (N, C), flat
+    places         where these begin in memory: `_Work.rows_R5`; q (S, C), k and v (N, C), output (S, C); P or 0; room
+    bits, numbers  arrays that have the types of what the tensors and P hold
     """
-    keeps, probabilities, rows = len(probabilities_), _pointer(probabilities_), _pointer(rows_)
-    q, k, v, output, room = _pointer(q_), _pointer(k_), _pointer(v_), _pointer(output_), _pointer(room_)
+    keeps, room = places[5], _pointer(places[-1], numbers)
+    rows, probabilities = _pointer(places[0], places), _pointer(places[5], numbers)
+    q, k, v = _pointer(places[1], bits), _pointer(places[2], bits), _pointer(places[3], bits)
+    output = _pointer(places[4], bits)
     wide, width = (size + SIDE - 1) & -SIDE, heads * size
     for r in range(begin // heads, (end - 1) // heads + 1):
-        first, keys, first_query, count, kept = (
-            _get(rows, 5 * r),
-            _get(rows, 5 * r + 1),
-            _get(rows, 5 * r + 2),
-            _get(rows, 5 * r + 3),
-            _get(rows, 5 * r + 4),
-        )
+        first, keys = _get(rows, 5 * r), _get(rows, 5 * r + 1)
+        first_query, count, kept = _get(rows, 5 * r + 2), _get(rows, 5 * r + 3), _get(rows, 5 * r + 4)
         queries, long = (count + SIDE - 1) & -SIDE, (keys + SIDE - 1) & -SIDE
         number, sums = keys * queries, long * queries
         k_KD = sums + 2 * queries
@@ -502,33 +491,23 @@ def _backward(  # noqa: PLR0917
     end: Any,
     heads: Any,
     size: Any,
-    rows_: Any,
-    q_: Any,
-    k_: Any,
-    v_: Any,
-    output_: Any,
-    gradient_: Any,
-    to_q_: Any,
-    to_k_: Any,
-    to_v_: Any,
-    probabilities_: Any,
-    room_: Any,
+    places: Any,
+    bits: Any,
+    numbers: Any,
     scale: Any,
     stays: Any,
 ) -> None:
     """Write the gradients of heads of rows, from what `_forward` kept."""
-    probabilities, rows, room = _pointer(probabilities_), _pointer(rows_), _pointer(room_)
-    q, k, v, output, gradient = _pointer(q_), _pointer(k_), _pointer(v_), _pointer(output_), _pointer(gradient_)
-    to_q, to_k, to_v = _pointer(to_q_), _pointer(to_k_), _pointer(to_v_)
+    rows, room = _pointer(places[0], places), _pointer(places[-1], numbers)
+    q, k, v = _pointer(places[1], bits), _pointer(places[2], bits), _pointer(places[3], bits)
+    output = _pointer(places[4], bits)
+    gradient, to_q = _pointer(places[5], bits), _pointer(places[6], bits)
+    to_k, to_v = _pointer(places[7], bits), _pointer(places[8], bits)
+    probabilities = _pointer(places[9], numbers)
     wide, width = (size + SIDE - 1) & -SIDE, heads * size
     for r in range(begin // heads, (end - 1) // heads + 1):
-        first, keys, first_query, count, kept = (
-            _get(rows, 5 * r),
-            _get(rows, 5 * r + 1),
-            _get(rows, 5 * r + 2),
-            _get(rows, 5 * r + 3),
-            _get(rows, 5 * r + 4),
-        )
+        first, keys = _get(rows, 5 * r), _get(rows, 5 * r + 1)
+        first_query, count, kept = _get(rows, 5 * r + 2), _get(rows, 5 * r + 3), _get(rows, 5 * r + 4)
         queries, long = (count + SIDE - 1) & -SIDE, (keys + SIDE - 1) & -SIDE
         number, masked, sums = keys * queries, long * queries, 2 * long * queries
         k_KD = sums + queries

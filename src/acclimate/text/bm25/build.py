@@ -12,7 +12,8 @@ by number. So the result is the same, bit by bit, on every run and with any numb
 An index is built in bounded memory, in two passes. The first writes the inverted index of each batch of texts to a file
 of runs (`spill`); it holds the vocabulary, some 100 bytes a word, and some 60 MB a thread. The second merges the runs:
 postings for rare words (`_merge`), a row with a cell for each document for frequent words (`_rows`). It holds some 60
-bytes a word and one part of the merge: 16 million postings (4 bytes each, and 12 for each entry) or 64 MB of rows.
+bytes a word and one part of the merge: 16 million postings (4 bytes each, and 12 for each entry) or 64 MB of rows. Few
+texts take neither pass: few.py makes the same files at once.
 
 Sources: Robertson and Zaragoza, The probabilistic relevance framework: BM25 and beyond (2009); Turtle and Flood, Query
 evaluation: strategies and optimizations (1995), for upper bounds (MaxScore).

@@ -1,4 +1,4 @@
-"""BM25 over few texts in Python and NumPy, for whom compiling takes longer than searching.
+"""BM25 over at most BLOCK texts in Python and NumPy, while compiling would take longer than searching.
 
 The index has the bytes that the loops of words.py and postings.py write, and a search finds what that of search.py
 does: each score is the same sum, in the same order.

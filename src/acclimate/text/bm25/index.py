@@ -172,10 +172,10 @@ class Index:
     def _read(self, queries: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return where each query's words begin (Q + 1), their numbers, and how often each occurs in the query."""
         from acclimate.text.bm25.few import FEW, read_few, take
+        from acclimate.text.bm25.postings import BLOCK
         from acclimate.text.bm25.words import read_queries
 
-        size = sum(map(len, queries)) + (0 if "_numbers" in vars(self) else len(self._vocabulary[-1]))
-        if take("characters", size, FEW):
+        if self.documents <= BLOCK and take("characters", sum(map(len, queries)), FEW):
             return read_few(queries, self.analyzer, self._numbers)
         packed = packed_texts(self.analyzer, queries)
         read: tuple[np.ndarray, np.ndarray, np.ndarray] = read_queries(
