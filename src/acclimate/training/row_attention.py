@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -181,7 +181,10 @@ def _run_loop(loop: Callable[..., Any], work: _Work, arrays: Sequence[Tensor], *
     run_threads(run, [0, *ends.tolist(), len(sums)])
 
 
-@intrinsic
+_intrinsic = cast(Callable[..., Callable[..., Any]], intrinsic)  # by numba's own types, each takes one argument more
+
+
+@_intrinsic
 def _tile(  # noqa: PLR0917
     typing: Any, a: Any, a_at: Any, a_i: Any, b: Any, b_at: Any, b_x: Any, c: Any, c_at: Any, c_i: Any, x: Any
 ) -> Any:
@@ -217,11 +220,11 @@ def _tile(  # noqa: PLR0917
             builder.store(builder.load(accumulator), of_c, align=4)
         return context.get_dummy_value()
 
-    flat, whole = types.CPointer(types.float32), types.intp
+    flat, whole = types.CPointer(types.float32), types.intp  # type: ignore[no-untyped-call]
     return types.void(flat, *[whole] * 2, flat, *[whole] * 2, flat, *[whole] * 3), code
 
 
-@intrinsic
+@_intrinsic
 def _as_float(typing: Any, bits: Any) -> Any:
     """Return the float32 that has these bits."""
 
@@ -231,7 +234,7 @@ def _as_float(typing: Any, bits: Any) -> Any:
     return types.float32(types.uint32), code
 
 
-@intrinsic
+@_intrinsic
 def _as_bits(typing: Any, number: Any) -> Any:
     """Return the bits of a float32."""
 
@@ -241,7 +244,7 @@ def _as_bits(typing: Any, number: Any) -> Any:
     return types.uint32(types.float32), code
 
 
-@intrinsic
+@_intrinsic
 def _pointer(typing: Any, place: Any, like: Any) -> Any:
     """Return a pointer to numbers like those of an array, from their place in memory. A call passes one value for it in
     place of seven for an array.
@@ -250,10 +253,10 @@ def _pointer(typing: Any, place: Any, like: Any) -> Any:
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
 
-    return types.CPointer(like.dtype)(types.intp, like), code
+    return types.CPointer(like.dtype)(types.intp, like), code  # type: ignore[no-untyped-call]
 
 
-@intrinsic
+@_intrinsic
 def _get(typing: Any, array: Any, place: Any) -> Any:
     """Return array[place]; of the bits of a bfloat16, uint16, the float32. A place is not counted from the end, so the
     compiler has less to do and finds vectors.
@@ -270,7 +273,7 @@ def _get(typing: Any, array: Any, place: Any) -> Any:
     return (types.float32 if narrow else array.dtype)(array, types.intp), code
 
 
-@intrinsic
+@_intrinsic
 def _set(typing: Any, array: Any, place: Any, value: Any) -> Any:
     """array[place] = value, as in `_get`: rounded to the nearest bfloat16, of two to the even one."""
 
@@ -288,7 +291,7 @@ def _set(typing: Any, array: Any, place: Any, value: Any) -> Any:
     return types.void(array, types.intp, types.float32), code
 
 
-@intrinsic
+@_intrinsic
 def _apart(typing: Any) -> Any:
     """Keep the function that calls this out of its callers: compiling it once for each takes seconds."""
 
@@ -322,16 +325,16 @@ def _product(  # noqa: PLR0917
     i and j are rounded up to multiples of SIDE, so a and c have room for that. Columns lie side by side: with a step
     that the compiler does not know, attention over 128 tokens took half as long again.
     """
-    _apart()  # type: ignore[call-arg]
+    _apart()
     for row in range(0, i, SIDE):
         for column in range(0, j, SIDE):
-            _tile(a, a_at + row * a_i, a_i, b, b_at + column, b_x, c, c_at + row * c_i + column, c_i, x)  # type: ignore[call-arg]
+            _tile(a, a_at + row * a_i, a_i, b, b_at + column, b_x, c, c_at + row * c_i + column, c_i, x)
 
 
 @_part
 def _softmax(room: Any, scores: Any, keys: Any, queries: Any, highest: Any, sums: Any) -> None:  # noqa: PLR0917
     """Replace scores (keys, queries) by their softmax along the keys. highest, sums: room for Q numbers"""
-    _apart()  # type: ignore[call-arg]
+    _apart()
     for query in range(queries):
         _set(room, highest + query, _get(room, scores + query))
         _set(room, sums + query, ZERO)
@@ -363,7 +366,7 @@ def _softmax(room: Any, scores: Any, keys: Any, queries: Any, highest: Any, sums
 @_part
 def _drop(room: Any, weights: Any, number: Any, start: Any, seed: Any, dropped: Any) -> None:  # noqa: PLR0917
     """Negate weights that are dropped. start: counts the random bits over all rows"""
-    _apart()  # type: ignore[call-arg]
+    _apart()
     for word in range(number // LANES):
         bits = mix(seed + (np.uint64(start) + np.uint64(word + 1)) * STRIDE)
         for lane in range(LANES):
@@ -376,7 +379,7 @@ def _drop(room: Any, weights: Any, number: Any, start: Any, seed: Any, dropped: 
 @_part
 def _mask(weights: Any, at: Any, number: Any, stays: Any, room: Any, masked: Any) -> None:  # noqa: PLR0917
     """masked = P * M, of weights that are negative where they were dropped."""
-    _apart()  # type: ignore[call-arg]
+    _apart()
     for place in range(number):
         weight = _get(weights, at + place)
         _set(room, masked + place, ZERO if weight < ZERO else weight * stays)
@@ -387,7 +390,7 @@ def _to_scores(  # noqa: PLR0917
     weights: Any, at: Any, keys: Any, queries: Any, stays: Any, room: Any, sums: Any, gradient: Any
 ) -> None:
     """gradient (keys, queries): G v^T becomes dS. sums: rowsum(G * O)"""
-    _apart()  # type: ignore[call-arg]
+    _apart()
     for key in range(keys):
         for query in range(queries):
             place = key * queries + query
@@ -411,7 +414,7 @@ def _turn(  # noqa: PLR0917
     scale: Any,
 ) -> None:
     """b = scale a, (count, size) numbers from b_at and a_at on. Rows lie b_i and a_i apart, columns b_d and a_d."""
-    _apart()  # type: ignore[call-arg]
+    _apart()
     for place in range(count):
         for d in range(size):
             _set(b, b_at + place * b_i + d * b_d, _get(a, a_at + place * a_i + d * a_d) * scale)
@@ -423,7 +426,7 @@ def _stream(a: Any, b: Any, begin: Any, count: Any, room: Any, at: Any) -> None:
 
     at  where a sum is written, so that the compiler does not leave the loop out
     """
-    _apart()  # type: ignore[call-arg]
+    _apart()
     checksum = ZERO
     for place in range(begin, begin + count, LINE):
         checksum += _get(a, place) + _get(b, place)

@@ -121,7 +121,7 @@ def saturation(counts: np.ndarray, lengths: np.ndarray, formula: Formula) -> np.
 
 
 def _bounds(saturations: np.ndarray, steps: int) -> np.ndarray:
-    return np.clip(np.ceil(saturations * steps), 1, steps).astype(np.int64)
+    return np.asarray(np.clip(np.ceil(saturations * steps), 1, steps), np.int64)
 
 
 def _hashes(words: list[str]) -> np.ndarray:
@@ -184,7 +184,8 @@ def search_few(
         order = np.argsort(-rounded, kind="stable")[:k]
         hits.append((shared[order].astype(np.uint32), rounded[order]))
     sizes = np.array([len(documents) for documents, _ in hits[1:]], np.int64)
-    return (sizes, *map(np.concatenate, zip(*hits, strict=True)), np.array([read, 0, scored]))
+    documents, values = map(np.concatenate, zip(*hits, strict=True))
+    return sizes, documents, values, np.array([read, 0, scored])
 
 
 def parts_of_score(
