@@ -3,6 +3,7 @@
     python benchmarks/first_use.py --out benchmarks/reports/DATE-first-use.md --before ../before/src
 
 Each verb runs in a new process with an empty cache of compiled code, on 2,000 titles and 6,000 abstracts of arXiv.
+Trainings take STEPS steps; predicting uses the model of an evaluation that ran before and is not counted.
 --before is the `src` folder of an earlier commit, which takes turns with this one.
 """
 
@@ -26,12 +27,20 @@ DATA = SOURCE / "acclimate/data/arxiv"
 ROWS = 2_000
 COLUMNS = ("--text", "title", "--label", "field")
 CORPUS = ("--corpus", str(DATA / "abstracts.parquet"))
+STEPS, FEW = 5, 300  # steps of a training, and rows of a fine-tuning
+LENGTH = ("epochs=0", f"plan.steps={STEPS}")
+SEED = ("seeds=1", *(f"finetune.{setting}" for setting in LENGTH))
+EVALUATE = ("evaluate", "embedded", "few.csv", *COLUMNS, *SEED)
 VERBS = {
     "doctor": ("doctor", "rows.csv", *COLUMNS),
     "doctor with a corpus": ("doctor", "rows.csv", *COLUMNS, *CORPUS),
     "race --dry-run": ("race", "rows.csv", *COLUMNS, "--dry-run"),
     "data retrieve": ("data", "retrieve", "rows.csv", *COLUMNS, *CORPUS),
+    "evaluate": EVALUATE,
+    "adapt mlm": ("adapt", "mlm", "model=embedded", f"corpus={CORPUS[1]}", *LENGTH, "plan.batch=32"),
+    "predict": ("predict", "runs/evaluate", "few.csv", "--out", "predictions.csv"),
 }
+PREPARATIONS = {"predict": EVALUATE}
 NAMES = ("verb", "commit", "processor seconds", "of these compiling", "functions compiled")
 
 
@@ -57,10 +66,15 @@ def main() -> None:
 def run_apart(verb: str, source: Path) -> list[str]:
     """Return the figures of a verb in a new process, whose home and cache are empty."""
     with tempfile.TemporaryDirectory() as place:
-        write_rows(Path(place) / "rows.csv")
+        write_rows(Path(place))
         folders = {"NUMBA_CACHE_DIR": f"{place}/compiled", "XDG_CACHE_HOME": f"{place}/cache", "HF_HUB_OFFLINE": "1"}
         environment = os.environ | folders | {"PYTHONPATH": str(source), "OMP_NUM_THREADS": "1"}
-        words = [sys.executable, str(Path(__file__).resolve()), "--run", *VERBS[verb]]
+        command = [sys.executable, str(Path(__file__).resolve()), "--run"]
+        if verb in PREPARATIONS:
+            apart = environment | {"NUMBA_CACHE_DIR": f"{place}/compiled-before"}
+            words = [*command, *PREPARATIONS[verb]]
+            subprocess.run(words, cwd=place, env=apart, stdout=subprocess.DEVNULL, check=True)
+        words = [*command, *VERBS[verb]]
         done = subprocess.run(words, cwd=place, env=environment, stdout=subprocess.DEVNULL, check=False)
         figures = json.loads((Path(place) / "figures.json").read_text())
     if done.returncode not in {0, 1}:  # 1: the doctor has a finding
@@ -68,15 +82,16 @@ def run_apart(verb: str, source: Path) -> list[str]:
     return [f"{figures['seconds']:.1f}", f"{figures['compiling']:.1f}", str(figures["functions"])]
 
 
-def write_rows(path: Path) -> None:
-    """Write the first ROWS labelled titles of the included dataset."""
+def write_rows(place: Path) -> None:
+    """Write the first labelled titles of the included dataset: ROWS of them to rows.csv, FEW to few.csv."""
     rows: list[list[str]] = []
     for name in ("arxiv", "dev", "test"):
         with (DATA / f"{name}.csv").open(encoding="utf-8", newline="") as file:
             header, *more = csv.reader(file)
         rows += more
-    with path.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([header, *rows[:ROWS]])
+    for name, size in (("rows.csv", ROWS), ("few.csv", FEW)):
+        with (place / name).open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file).writerows([header, *rows[:size]])
 
 
 def run_here(words: list[str]) -> None:

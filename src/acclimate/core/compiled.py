@@ -29,7 +29,7 @@ def compiled(function: Kernel, *, fastmath: bool | set[str] = False, error_model
     fastmath     as in numba; "reassoc" allows sums in any order, so that vector instructions can take them
     error_model  as in numba; "numpy" divides by 0 without an exception
     """
-    compiler = partial(numba.njit, nogil=True, fastmath=fastmath, error_model=error_model)
+    compiler = partial(numba.njit, nogil=True, fastmath=fastmath, error_model=error_model, no_cfunc_wrapper=True)
     try:
         cached = compiler(cache=True)(function)
     except RuntimeError as error:

@@ -151,15 +151,18 @@ def test_the_index_there_is_opened_and_another_is_refused(tmp_path, library):
         open_index(tmp_path)
 
 
-def test_the_same_corpus_gives_the_same_bytes(tmp_path, library):
-    texts, _, _ = library
-    made(texts, tmp_path / "one", threads=1)
-    made(texts, tmp_path / "other", threads=3)
+def test_the_same_corpus_gives_the_same_bytes(tmp_path, library, request):
+    texts = [*library[0], "a" * 300 + " é日本語. İı" * 20, "often " * 300]
+    made(texts, tmp_path / "one", threads=3)
+    request.getfixturevalue("few")
+    made(texts, tmp_path / "other")
     for file in sorted((tmp_path / "one" / "index").iterdir()):
         assert file.read_bytes() == (tmp_path / "other" / "index" / file.name).read_bytes(), file.name
 
 
-def test_large_counts_are_exact(tmp_path):
+@pytest.mark.parametrize("amount", ["few", "many"])
+def test_large_counts_are_exact(tmp_path, request, amount):
+    request.getfixturevalue(amount)
     texts = ["a " * 300 + "b " * 20, "a " * 255 + "b", "b " * 15, "c", *["a d"] * 5, *["filler words"] * 400]
     index, naive = made(texts, tmp_path), Exhaustive(texts)
     for query in ("a b", "b", "filler a"):

@@ -73,7 +73,8 @@ def built(texts: list[str], place, walk: Walk, threads: int) -> Index:
 
 
 @pytest.mark.parametrize("seed", range(16))
-def test_what_is_found_is_what_an_exhaustive_scorer_finds(seed, tmp_path, monkeypatch):
+def test_what_is_found_is_what_an_exhaustive_scorer_finds(seed, tmp_path, monkeypatch, request):
+    request.getfixturevalue("few" if seed % 2 else "many")
     monkeypatch.setattr("os.fsync", lambda handle: None)  # takes most of the time
     walk, generator = step(seed), random.Random(-seed - 1)
     shards = min(walk.shards, len(walk.texts))

@@ -12,7 +12,8 @@ by number. So the result is the same, bit by bit, on every run and with any numb
 An index is built in bounded memory, in two passes. The first writes the inverted index of each batch of texts to a file
 of runs (`spill`); it holds the vocabulary, some 100 bytes a word, and some 60 MB a thread. The second merges the runs:
 postings for rare words (`_merge`), a row with a cell for each document for frequent words (`_rows`). It holds some 60
-bytes a word and one part of the merge: 16 million postings (4 bytes each, and 12 for each entry) or 64 MB of rows.
+bytes a word and one part of the merge: 16 million postings (4 bytes each, and 12 for each entry) or 64 MB of rows. Few
+texts take neither pass: few.py makes the same files at once.
 
 Sources: Robertson and Zaragoza, The probabilistic relevance framework: BM25 and beyond (2009); Turtle and Flood, Query
 evaluation: strategies and optimizations (1995), for upper bounds (MaxScore).
@@ -32,6 +33,7 @@ import numpy as np
 from acclimate.core.files import DamagedError, locked, new_directory, write_json
 from acclimate.core.machines import map_threads, processors
 from acclimate.core.types import Progress, Watch, unwatched
+from acclimate.text.bm25.few import few_texts, write_few
 from acclimate.text.bm25.index import FACTS, VERSION, Index, UnreadableError, checked_facts
 from acclimate.text.bm25.postings import BLOCK, FREQUENT, GROUP, Formula, PostingsRun, place_cells, place_postings
 from acclimate.text.bm25.words import (
@@ -157,8 +159,13 @@ def write_index(
 ) -> dict[str, int]:
     """Write the arrays of `postings.Arrays` and of the vocabulary; return their lengths by name.
 
-    total  number of documents, for the watch
+    total  number of documents
     """
+    texts, columns = few_texts(columns, total)
+    if texts is not None:
+        written = write_few(texts, directory, analyzer, k1, b)
+        watch(Progress("index", total, total, "documents"))
+        return written
     vocabulary, counts = WordTable(), WordTally()
     spilled = spill(columns, directory, analyzer, vocabulary, counts, threads=threads, watch=watch, total=total)
     documents, words = sum(run.texts for run in spilled), vocabulary.words

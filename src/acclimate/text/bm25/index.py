@@ -85,6 +85,8 @@ class Index:
         first       number of the shard's first document in that corpus
         Raises ValueError where k is not between 1 and 10,000, or a query has more than 100,000 different words.
         """
+        from acclimate.text.bm25.few import FEW_PAIRS, search_few, take
+        from acclimate.text.bm25.postings import BLOCK
         from acclimate.text.bm25.search import search_queries
 
         check_k(k)
@@ -92,9 +94,13 @@ class Index:
         formula, ratio = self._formula(statistics)
         counted = np.zeros(3, np.int64)
         chunk = max(1, min(_QUERIES, (1 << 18) // k))
+        exhaustive = int(self._arrays.frequencies[words].sum(dtype=np.int64))
+        few = self.documents <= BLOCK and take("pairs", exhaustive + len(queries) * self.documents, FEW_PAIRS)
 
         def work(begin: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
             counts, end = np.zeros(3, np.int64), min(begin + chunk, len(queries))
+            if few:
+                return search_few(self._arrays, formula, k, offsets[begin : end + 1], words, weights)
             hits = search_queries(self._arrays, formula, ratio, k, offsets, words, weights, begin, end, counts)
             return (*hits, counts)
 
@@ -111,7 +117,7 @@ class Index:
             without_hits=int((sizes[1:] == 0).sum()),
             postings=int(counted[0]),
             cells=int(counted[1]),
-            exhaustive=int(self._arrays.frequencies[words].sum(dtype=np.int64)),
+            exhaustive=exhaustive,
             scored=int(counted[2]),
         )
         return Hits(np.cumsum(sizes), documents, scores, effort)
@@ -122,16 +128,14 @@ class Index:
         document  its number in this index, from 0
         Raises ValueError where there is no such document.
         """
-        from acclimate.text.bm25.search import score_document
+        from acclimate.text.bm25.few import parts_of_score
 
         if not 0 <= document < self.documents:
             raise ValueError(f"{self.path} has no document {document:,}, only 0 to {self.documents - 1:,}")
         _, words, weights = self._weighed([query], statistics)
         formula, _ = self._formula(statistics)
-        parts = score_document(self._arrays, formula, words, weights, document)
-        contributions = [
-            (self._spelling(int(word)), float(part)) for word, part in zip(words, parts, strict=True) if part > 0
-        ]
+        parts = parts_of_score(self._arrays, formula, words, weights, document)
+        contributions = [(self._spelling(word), part) for word, part in parts.items()]
         return sorted(contributions, key=lambda pair: (-pair[1], pair[0]))
 
     def statistics(self, queries: Iterable[str] | None = None) -> Statistics:
@@ -156,14 +160,23 @@ class Index:
     def _vocabulary(self) -> tuple[np.ndarray, ...]:
         return tuple(map_array(self.path, name, "c") for name in ("slots", "hashes", "word_begins", "spellings"))
 
+    @functools.cached_property
+    def _numbers(self) -> dict[str, int]:
+        """Each word of the vocabulary -> its number."""
+        return {self._spelling(word): word for word in range(self.words)}
+
     def _spelling(self, word: int) -> str:
         _, _, begins, spellings = self._vocabulary
         return spellings[begins[word] : begins[word + 1]].tobytes().decode("utf-8", "surrogatepass")
 
     def _read(self, queries: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return where each query's words begin (Q + 1), their numbers, and how often each occurs in the query."""
+        from acclimate.text.bm25.few import FEW, read_few, take
+        from acclimate.text.bm25.postings import BLOCK
         from acclimate.text.bm25.words import read_queries
 
+        if self.documents <= BLOCK and take("characters", sum(map(len, queries)), FEW):
+            return read_few(queries, self.analyzer, self._numbers)
         packed = packed_texts(self.analyzer, queries)
         read: tuple[np.ndarray, np.ndarray, np.ndarray] = read_queries(
             *packed, fold_of(self.analyzer), *self._vocabulary

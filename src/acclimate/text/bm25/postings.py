@@ -18,7 +18,7 @@ GROUP = 64  # documents of a block that a search skips together
 FREQUENT = 16  # a word in more than 1/16 of the documents has a row of D bytes in place of postings
 FINE, COARSE = 4095, 255  # steps of a bound: in a posting, and in a frequent word's row
 LARGE, LARGE_CELL = 15, 255  # counts from here on stand in a separate list: of a posting, of a cell
-_LEAST = 1e-300  # too small to change a count that it is added to
+LEAST_NORM = 1e-300  # too small to change a count that it is added to
 
 
 class Arrays(NamedTuple):
@@ -92,7 +92,7 @@ def norm_of(length: Any, formula: Any) -> Any:
 
     It is above 0 for k1 = 0 too, so that `saturation` never divides 0 by 0.
     """
-    return max(formula.k1 * (1 - formula.b + formula.b * max(length, 1.0) / formula.average), _LEAST)
+    return max(formula.k1 * (1 - formula.b + formula.b * max(length, 1.0) / formula.average), LEAST_NORM)
 
 
 @quick

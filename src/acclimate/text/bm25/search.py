@@ -83,16 +83,6 @@ def search_queries(
     return sizes, documents[:hits].copy(), scores[:hits].copy()
 
 
-@compiled
-def score_document(arrays: Any, formula: Any, words: Any, weights: Any, document: int) -> Any:
-    """Return (words,) float64: each word's part of the document's score."""
-    slots, one = np.zeros(BLOCK, np.uint32), np.full(1, document, np.uint32)
-    parts = np.zeros(len(words), np.float64)
-    for at in range(len(words)):
-        add_scores(arrays, words[at : at + 1], weights[at : at + 1], formula, one, parts[at : at + 1], slots)
-    return parts
-
-
 @part
 def find_candidates(arrays: Any, words: Any, weights: Any, k: int, ratio: Any, sums: Any, room: Any) -> Any:
     """Return the documents that may be among the best k, ascending.

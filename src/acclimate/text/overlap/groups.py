@@ -23,6 +23,7 @@ from acclimate.text.overlap.sketches import (
     few_sketches,
     first_of_group,
     least_of,
+    similarity,
 )
 from acclimate.text.overlap.words import normalised_words, with_signs
 
@@ -136,8 +137,6 @@ def _similarity_test(texts: Sequence[str], near: float) -> Callable[[int, int], 
         return hashes
 
     def alike(one: int, other: int) -> bool:
-        from acclimate.text.overlap.kernels import similarity  # loads numba
-
         return similarity(pieces(one), pieces(other)) >= near
 
     return alike

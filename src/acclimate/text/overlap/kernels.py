@@ -147,18 +147,6 @@ def shingle_hashes(symbols: Any, first: int, last: int, hashes: Any) -> int:
     return count
 
 
-@compiled
-def similarity(one: Any, other: Any) -> float:
-    """Return the Jaccard similarity of two sets of hashes, each ascending; 0 if both are empty."""
-    shared, first, second = 0, 0, 0
-    while first < len(one) and second < len(other):
-        shared += one[first] == other[second]
-        step = one[first] <= other[second]
-        second += one[first] >= other[second]
-        first += step
-    return shared / max(len(one) + len(other) - shared, 1)
-
-
 @part
 def word_runs(values: Any, words: int, run: int) -> int:
     """Put the hashes of all runs of `run` words in place of the words' hashes; return their number."""

@@ -29,7 +29,7 @@ import numpy as np
 
 from acclimate.core.machines import map_threads, processors
 from acclimate.text.overlap.few import CANDIDATES, FewSearch, Grams, ScanResult
-from acclimate.text.overlap.sketches import are_few, different_shingles, few_sketches
+from acclimate.text.overlap.sketches import are_few, different_shingles, few_sketches, similarity
 from acclimate.text.overlap.words import compared_words, normalised_words, with_signs
 
 if TYPE_CHECKING:
@@ -166,8 +166,6 @@ class References:
         """Return at most `most` near-duplicates of one text, and whether all candidates were compared."""
         if not len(candidates):
             return {}, True
-        from acclimate.text.overlap.kernels import similarity  # loads numba
-
         pieces, alike = different_shingles(compared_words(text)), dict[int, Evidence]()
         for compared, reference in enumerate(candidates.tolist()):
             if len(alike) == most:

@@ -84,13 +84,9 @@ def _sketch(
     symbols, begins = code_points(texts)
     spaces = symbols == SPACE
     spaces[begins[1:] - 1] = True
-    letters = np.flatnonzero(~spaces)
     after_space = np.append(True, spaces[:-1])
     first, last = np.flatnonzero(~spaces & after_space), np.flatnonzero(spaces & ~after_space)
-    lengths = last - first
-    powers = _powers(PER_CHARACTER, int(lengths.max(initial=0)) + 1)
-    values = symbols[letters] * powers[np.repeat(last, lengths) - letters]
-    words = mix(np.add.reduceat(values, np.cumsum(lengths) - lengths)) if len(first) else values
+    words = word_hashes(symbols, first, last)
     owners = np.searchsorted(begins, first, "right") - 1
     counts = np.bincount(owners, minlength=len(texts))
     ends = np.cumsum(counts)
@@ -120,6 +116,16 @@ def _sketch(
     bands[sketched], signatures[sketched] = np.maximum(keys, ONE), sketch.astype(np.uint8)
 
 
+def word_hashes(symbols: np.ndarray, first: np.ndarray, last: np.ndarray) -> np.ndarray:
+    """Return the hashes of words, uint64, none of them empty. first, last: where each begins and ends in `symbols`"""
+    lengths = last - first
+    begins = np.cumsum(lengths) - lengths
+    powers = _powers(PER_CHARACTER, int(lengths.max(initial=0)) + 1)
+    letters = np.repeat(first - begins, lengths) + np.arange(lengths.sum())
+    values = symbols[letters] * powers[np.repeat(last, lengths) - letters]
+    return np.asarray(mix(np.add.reduceat(values, begins)) if len(first) else values)
+
+
 def code_points(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     """Return the code points of all texts, uint64, with a space behind each, and where each begins (D + 1)."""
     begins = np.cumsum([0, *(len(text) + 1 for text in texts)])
@@ -146,6 +152,14 @@ def different(values: np.ndarray) -> np.ndarray:
     first = np.ones(len(ascending), bool)
     np.not_equal(ascending[1:], ascending[:-1], out=first[1:])
     return ascending[first]
+
+
+def similarity(one: np.ndarray, other: np.ndarray) -> float:
+    """Return the Jaccard similarity of two sets of hashes, each ascending; 0 if both are empty."""
+    together = np.concatenate([one, other])
+    together.sort(kind="stable")  # merges the two
+    shared = int(np.count_nonzero(together[1:] == together[:-1]))
+    return shared / max(len(together) - shared, 1)
 
 
 def sketches(values: np.ndarray, owners: np.ndarray, texts: int) -> np.ndarray:
