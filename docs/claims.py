@@ -783,7 +783,7 @@ class Advice:
 ADVICE = (
     Advice(
         "a few hundred labels, in a domain that the encoder does not know",
-        "TAPT, which takes minutes. With 256 sentences of NCBI-disease, TAPT and TAPTER both scored about {:.0f} points above the untouched model; for TAPT this may be chance. "
+        "TAPT, which takes minutes. With 256 sentences of NCBI-disease, TAPT and TAPTER both scored about {:.0f} points above the untouched model. TAPTER's interval just excludes 0, TAPT's does not. "
         "The run could not show a difference between the two, or between TAPTER with its vectors and with permuted vectors. Take TAPTER if you have good vectors.",
         {"T1": "not visible", "T6": "not visible"},
         (("tapter-ncbi", "TAPT against untouched"),),
@@ -874,7 +874,7 @@ def judge(claim: Claim, stored: Mapping[str, Mapping[str, Any]]) -> Judgement:
         seen = f"{_amount(measured.difference, test)}; the smallest detectable effect is {measured.smallest:.2g}{size}"
     else:
         worst = -measured.low if test.says == "no less" else max(-measured.low, measured.high)
-        seen = f"the true difference may be {worst:.2g}; only up to {test.least:g} counts as none{size}"
+        seen = f"the true difference may be as large as {worst:.2g}, and at most {test.least:g} counts as no difference{size}"
     if unknown:
         seen += f". The run did not record whether encoders were {unknown[0]}"
     return Judgement("not visible", f"{test.figure}: {seen}")

@@ -411,7 +411,7 @@ PAPERS: dict[str, tuple[Row, ...]] = {
                 "adversarial/alum",
                 "adversarial/alum-released",
             ),
-            note="Run at a radius of 1e-3: that of the recipes is the reading's 1e-5, which adds next to nothing (1e-4 nats). The first two differ in the adversarial term alone. The paper compares with PubMedBERT, which also has "
+            note="Run at a radius of 1e-3. The recipes have 1e-5, as we read the paper, which adds next to nothing (1e-4 nats). The first two differ in the adversarial term alone. The paper compares with PubMedBERT, which also has "
             "next-sentence prediction and masks 15% throughout.",
             claims=("P5",),
         ),

@@ -374,9 +374,10 @@ def test_words_come_as_lists_as_texts_and_a_line_each(tmp_path):
     ]
     (tmp_path / "in.conll").write_text("-DOCSTART-\n\nword1 O\nword2 O\n\nword3 B-acid\n")
     (tmp_path / "bare.conll").write_text("word1\nword2\n\n\nword3\n")
+    (tmp_path / "in.tsv").write_text("word1\tO\nword2\tO\n\nword3\tB-acid\n")
     (tmp_path / "bare.txt").write_text("word1\nword2\n\nword3\n")
     (tmp_path / "in.txt").write_text("word1   word2\n\nword3\n")
-    for name in ("in.conll", "bare.conll", "bare.txt"):
+    for name in ("in.conll", "in.tsv", "bare.conll", "bare.txt"):
         assert predict(predictor, tmp_path / name) == expected, name
     with pytest.raises(ValueError, match=r"in\.txt:1: .* For one sentence per line, add --format txt"):
         predict(predictor, tmp_path / "in.txt")

@@ -144,7 +144,7 @@ _Methods: Any = make_dataclass("_Methods", _settings_of(METHODS), frozen=True)
 
 @dataclass(frozen=True)
 class RaceRecipe(_Methods):  # type: ignore[misc]
-    """A race. The untouched model always runs; `contestants` run against it, or all that can where none are named.
+    """A race. The untouched model always runs, and `contestants` run against it.
 
     Beside these settings a race has those of every method that can race, under the name of the method or of the
     contestant: `tapt.epochs=3`, `dga.temperature=0.1`. The defaults of adapting are for a small encoder that is

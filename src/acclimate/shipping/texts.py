@@ -37,7 +37,7 @@ from acclimate.jobs.lock import ENCODER, FITTED, OUTCOME, USE
 from acclimate.models.loading import locate
 from acclimate.races.calibration import CALIBRATED, read_calibration
 from acclimate.reading.formats.squad import question_rows
-from acclimate.reading.source import WORD_LINES, Source, open_source
+from acclimate.reading.source import TAG_LINES, WORD_LINES, Source, open_source
 from acclimate.reading.tables import ColumnError, no_column, option_of, row_of, table_rows
 from acclimate.reading.tagged import fields_of, word_lines
 from acclimate.statistics.calibration import Calibration
@@ -321,8 +321,10 @@ def _shape(source: Source, asking: Asking) -> str:
         return "lines"
     if asking.kind == "span" and source.holds_questions:
         return "questions"
-    if asking.kind == "tokens" and source.ending in {*WORD_LINES, ".txt"}:
-        return "words"
+    if asking.kind == "tokens" and source.ending in TAG_LINES:
+        column = asking.roles()["text"]
+        is_column = source.beginning.split(b"\n", 1)[0].strip() == column.encode()
+        return "rows" if source.ending == ".tsv" and (is_column or source.has_header([column])) else "words"
     if source.table_form([*asking.roles().values()]):
         return "rows"
     return "lines" if source.ending == ".txt" else ""
@@ -560,7 +562,7 @@ def _word_lines(source: Source, asking: Asking) -> Iterator[Text | Rejected]:
             if fields is None:
                 continue
             tagged = places.counted or len(fields) == 1 or TAG.match(fields[-1]) or fields[-1] in asking.labels
-            if source.ending == ".txt" and not tagged:
+            if source.ending in (".tsv", ".txt") and not tagged:
                 raise ValueError(
                     f"{source.name}:{at}: each line must be a word, optionally followed by its tag; this one is "
                     f"{shown(line)}. For one sentence per line, add {option('format', 'txt')}, or give lists of "
