@@ -23,8 +23,6 @@ from acclimate.tasks.metrics import metric_named
 from acclimate.tasks.prepared import prepare
 from acclimate.tasks.task import Task
 
-QA = Path(__file__).parents[3] / "shared" / "data"
-
 
 def _read(path, split):
     return jsonl_examples(path, split, label_of=str)
