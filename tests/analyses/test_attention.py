@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tests.races.test_report import Page
+from tests.races.test_report import Page, assert_whole
 from transformers import BertConfig, BertForMaskedLM, BertTokenizer
 from typer.testing import CliRunner
 
@@ -33,18 +33,6 @@ pytestmark = pytest.mark.usefixtures("plots")
 NASTY = "<script>alert(1)</script> \N{RIGHT-TO-LEFT OVERRIDE}"
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", *(f"word{number}" for number in range(50))]
 POSITIONS = 32
-
-
-def assert_whole(text: str) -> None:
-    """A page that is well formed, loads nothing, and whose ids are unique and tables have headers."""
-    page = Page(text)
-    assert not page.open
-    ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
-    assert len(ids) == len(set(ids))
-    assert all("scope" in attributes for attributes in page.all("th"))
-    for _, attributes in page.elements:
-        for key in ("src", "href"):
-            assert not attributes.get(key) or attributes[key].startswith(("#", "data:"))
 
 
 def heads_of(before, after, marked, queries=100, name="small"):

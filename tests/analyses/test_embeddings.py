@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.decomposition import PCA
-from tests.analyses.test_attention import assert_whole
-from tests.races.test_report import Page
+from tests.races.test_report import Page, assert_whole
 from transformers import BertConfig, BertForMaskedLM, BertTokenizer
 from typer.testing import CliRunner
 
@@ -295,25 +294,20 @@ def test_the_verb_writes_page_and_sheet_and_says_the_distances(models, tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("count", "change", "said"),
     [
-        (("--words", "leading"), "'leading' is not a single piece of the vocabulary of untouched"),
-        (("--out", "."), "--out . is a folder. Name the page to write, such as embeddings.html"),
+        (2, ("--words", "leading"), "'leading' is not a single piece of the vocabulary of untouched"),
+        (2, ("--out", "."), "--out . is a folder. Name the page to write, such as embeddings.html"),
+        (1, (), "1 model given: name the reference model first"),
     ],
 )
-def test_what_a_user_can_mend_is_one_line_and_nothing_is_written(change, said, models, tmp_path, monkeypatch):
+def test_what_a_user_can_mend_is_one_line_and_nothing_is_written(count, change, said, *, models, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    done = CliRunner().invoke(cli.app, ["analyse", "embeddings", *models[:2], *change])
+    done = CliRunner().invoke(cli.app, ["analyse", "embeddings", *models[:count], *change])
     assert done.exit_code == 2
     assert said in done.output
     assert len(done.output.strip().splitlines()) == 1
     assert not [*tmp_path.iterdir()]
-
-
-def test_one_model_is_not_enough(models):
-    done = CliRunner().invoke(cli.app, ["analyse", "embeddings", models[0]])
-    assert done.exit_code == 2
-    assert "1 model given: name the reference model first" in done.output
 
 
 def test_a_race_measures_all_that_were_adapted_where_tapter_takes_part(tmp_path, models):

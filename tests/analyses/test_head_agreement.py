@@ -39,16 +39,14 @@ def cosine(first: np.ndarray, second: np.ndarray) -> float:
 def test_a_domain_has_its_mean_cosine_section_4_3_and_spearman_s_correlation_with_every_other_one(importance):
     found = agreements(importance, halves_of(importance), "paper", "layer", seed=0)
     protected = [normalised(each).numpy().astype(np.float64) for each in importance]
+    flat = importance.flatten(1).numpy()
+    inside = [np.stack([rankdata(layer) for layer in each.numpy()]) for each in importance]
     for number in range(DOMAINS):
         others = [other for other in range(DOMAINS) if other != number]
         expected = np.mean([cosine(protected[number], protected[other]) for other in others])
         assert found["normalised"][number].others == pytest.approx(expected, abs=1e-6)
         raw = np.mean([cosine(importance[number].numpy(), importance[other].numpy()) for other in others])
         assert found["raw"][number].others == pytest.approx(raw, abs=1e-6)
-    flat = importance.flatten(1).numpy()
-    inside = [np.stack([rankdata(layer) for layer in each.numpy()]) for each in importance]
-    for number in range(DOMAINS):
-        others = [other for other in range(DOMAINS) if other != number]
         expected = np.mean([spearmanr(flat[number], flat[other]).statistic for other in others])
         assert found["rank"][number].others == pytest.approx(expected, abs=1e-6)
         pooled = np.mean([np.corrcoef(inside[number].ravel(), inside[other].ravel())[0, 1] for other in others])

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 import torch
 from matplotlib import colormaps
-from tests.analyses.test_attention import assert_whole
-from tests.races.test_report import Page
+from tests.races.test_report import Page, assert_whole
 from transformers import BertTokenizer
 from typer.testing import CliRunner
 

@@ -109,25 +109,9 @@ def test_the_terminal_gets_ten_findings_to_act_on_and_the_option_for_the_rest(wh
     assert "3.4 points" in page
 
 
-def test_errors_are_the_findings_that_stop_a_race(whole):
-    assert [finding.level for finding in whole.errors] == ["error"]
-
-
-def test_the_page_says_what_the_table_of_tagged_words_counts():
-    found = Examination(
-        task={"name": "names", "kind": "tokens", "metric": "entity_f1", "labels": "11"},
-        files=(),
-        splits={"train": 4},
-        label_counts={"train": {"Disease": 4, "Drug": 3}},
-        quantiles={},
-        lengths=None,
-        pieces=(),
-        corpora=(),
-        leaks=(),
-        copies=(),
-        leaked={},
-        findings=(),
-    )
-    page = " ".join(found.as_text(details=True).split())
+def test_the_page_says_what_the_table_of_tagged_words_counts(whole):
+    task = {"name": "names", "kind": "tokens", "metric": "entity_f1", "labels": "11"}
+    tagged = replace(whole, task=task, label_counts={"train": {"Disease": 4, "Drug": 3}})
+    page = " ".join(tagged.as_text(details=True).split())
     assert "11 tags" in page
     assert "Sentences with entities of a type. A sentence may count in several lines." in page

@@ -11,14 +11,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import get_type_hints
 
 import pytest
+from tests.reading.test_published_counts import TOY
 
 from acclimate.cli.data import fetch as verb
 from acclimate.data import fetch as fetching
 from acclimate.data.fetch import copy, download_to, fetch
-from acclimate.reading.datasets.catalogue import Dataset, Download, split_form
-from acclimate.reading.formats.delimited import iob_examples
+from acclimate.reading.datasets.catalogue import Download
 from acclimate.reading.published import CATALOGUES
-from acclimate.tasks.metrics import METRICS
 
 CONTENT = b"".join(b"word%d\tO\n" % at for at in range(40_000))
 download_here = partial(download_to, schemes=("http",))
@@ -75,12 +74,7 @@ def listed(url, **stated):
 
 
 def dataset(*downloads):
-    files = {split: f"{split}.tsv" for split in ("train", "dev", "test")}
-    return Dataset(
-        name="Toy", type="NER", folder="toy", kind="tokens", labels=("O",), metric=METRICS["entity_f1"],
-        max_tokens=16, counted="mentions", sizes={}, forms=(split_form("BIO", files, iob_examples),), citation="",
-        licence="", downloads=downloads, obtain="Ask its authors",
-    )  # fmt: skip
+    return replace(TOY, downloads=downloads)
 
 
 def test_a_file_arrives_whole(server, tmp_path):

@@ -223,7 +223,6 @@ def test_a_race_that_pretrains_its_start_takes_checkpoints_too(toy_race, ours):
 
 
 def test_a_checkpoint_of_the_hub_is_named_in_the_jobs_by_its_id(toy_race, pretrained):
-
     materials = replace(toy_race.materials, model="owner/model")
     job = look_at_test(probed("ours", None, materials, toy_race.recipe.finetune), materials.task)
     assert job.settings["model"] == "owner/model", "the look at the test set reads the model too"

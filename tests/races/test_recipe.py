@@ -16,11 +16,6 @@ def rates(*stated: str) -> list[str]:
     return [setting.name for setting in heeded(partial(settings.override, assignments=stated), usual).settings()]
 
 
-def test_a_rate_that_is_stated_is_the_rate():
-    assert rates() == ["rate 3e-05"]
-    assert rates("finetune.plan.rate=1e-3") == ["rate 0.001"]
-
-
 def test_a_stated_rate_is_used_as_it_is_for_an_encoder_of_any_width():
     """What a race states, and the rates that an encoder of 128 dimensions gets: BERT's rates times (768 / 128)^2."""
 
@@ -76,6 +71,7 @@ def test_rates_that_are_stated_are_searched_and_nothing_that_is_not_listed():
     assert rates("finetune.plan.rate=1e-3", "search.rates=[1e-4,2e-4]") == ["rate 0.0001", "rate 0.0002"]
     assert rates("finetune.epochs=3", "search.epochs=[1,2]") == ["epochs 1", "epochs 2"]
     assert [len(rates(f"finetune.preset={preset}")) for preset in ("robust", "papers")] == [1, 1]
+    assert rates() == ["rate 3e-05"]
     assert rates("finetune.plan.rate=2e-5") == ["rate 2e-05"]
     assert rates("finetune.preset=papers", "search.rates=[2e-5,4e-5]") == ["rate 2e-05", "rate 4e-05"]
 

@@ -5,7 +5,6 @@ import pytest
 
 import studies
 from acclimate.core.figures import points
-from acclimate.core.types import Cost, Score
 from acclimate.races.outcome import (
     IN_SCIKIT_LEARN,
     NEAR,
@@ -26,8 +25,8 @@ from acclimate.races.verdict import (
     warnings,
     without_encoder,
 )
-from acclimate.tasks.metrics import METRICS, metric_named
-from made_up_races import race_of, rival, untouched
+from acclimate.tasks.metrics import metric_named
+from made_up_races import race_of, rival, score_of, untouched
 
 SIMPLE = "TF-IDF + logistic regression"
 
@@ -153,11 +152,7 @@ def test_a_baseline_at_the_level_of_guesses_heads_no_verdict():
 def test_encoders_that_score_as_a_constant_answer_are_called_that(predicted, warned):
     gold = ("a",) * 6 + ("b",) * 4
     guesses = gold if predicted == "right" else ("a",) * 10
-    value = METRICS["accuracy"].compute(gold, guesses)
-    ids = tuple(map(str, range(10)))
-    scores = [
-        Score("untouched", "toy", "accuracy", seed, value, value, ids, gold, guesses, Cost(), Cost()) for seed in (0, 1)
-    ]
+    scores = [score_of("untouched", "accuracy", seed, gold=gold, predicted=guesses) for seed in (0, 1)]
     found = warnings(studies.raced(scores))
     assert bool(found) is warned
     assert not warned or "60.0 points, the same answer to every text 60.0" in found[0]

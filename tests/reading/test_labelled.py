@@ -269,9 +269,6 @@ def test_the_task_can_be_prepared_and_sent_to_another_process(tmp_path, labels):
     assert prepared.labels == found.labels
 
 
-QA = Path(__file__).parents[3] / "shared" / "data" / "qa"
-
-
 def files(place: Path, **stated) -> LabelledFiles:
     """One article a split, of two questions on each of 12, 6 and 6 contexts."""
     paths = {split: write(place / f"{split}.json", [article(split, 12 if split == "train" else 6)]) for split in SPLITS}

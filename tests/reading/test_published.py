@@ -23,8 +23,6 @@ from acclimate.tasks.metrics import metric_named
 from acclimate.tasks.prepared import prepare
 from acclimate.tasks.task import Task
 
-QA = Path(__file__).parents[3] / "shared" / "data"
-
 
 def _read(path, split):
     return jsonl_examples(path, split, label_of=str)
@@ -62,7 +60,7 @@ def gathered(labelled: LabelledFiles, data: Path, run: Path, **stated) -> Materi
     return toys.gathered(Inputs(run, task=labelled, raw=raw, data=data, **stated), seeds=3, comparisons=4)
 
 
-def test_a_dataset_brings_its_splits_labels_metric_and_length(data, tmp_path):
+def test_a_dataset_brings_its_splits_labels_metric_and_length_which_may_be_less(data, tmp_path):
     found = gathered(LabelledFiles(train=Path("tOPICS")), data, tmp_path / "run")
     task = found.task
     assert (task.name, task.kind, task.labels, task.max_tokens) == ("Topics", "sequence", TOPICS.labels, 24)
@@ -72,6 +70,8 @@ def test_a_dataset_brings_its_splits_labels_metric_and_length(data, tmp_path):
     assert any("in the format 'lines'" in note for note in found.notes)
     assert len(found.task_text) == toys.SIZES["train"]
     assert gathered(LabelledFiles(train=Path("Topics")), data, tmp_path / "run").task.hashes == task.hashes
+    shorter = LabelledFiles(train=Path("Topics"), max_tokens=16)
+    assert gathered(shorter, data, tmp_path / "shorter").task.max_tokens == 16
 
 
 def test_a_form_is_named_after_a_comma(data):
@@ -121,11 +121,6 @@ def test_a_dataset_without_its_folder_is_told_what_is_missing(data, tmp_path):
             toys.gathered(Inputs(tmp_path / "run", task=LabelledFiles(train=Path(name))), seeds=3, comparisons=4)
     with pytest.raises(ValueError, match="there is no such folder"):
         published("Topics", tmp_path / "nowhere")
-
-
-def test_a_dataset_may_be_read_to_fewer_tokens(data, tmp_path):
-    found = gathered(LabelledFiles(train=Path("Topics"), max_tokens=16), data, tmp_path / "run")
-    assert found.task.max_tokens == 16
 
 
 @pytest.mark.parametrize("verb", [["race"], ["evaluate", "model"], ["study", "tlm"]])

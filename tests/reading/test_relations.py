@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from acclimate.core.types import Example, Rejected
+from acclimate.core.types import Rejected
 from acclimate.reading.formats.annotated import Annotated, Mention, Relation
 from acclimate.reading.relations import MentionPairs, relation_examples
 from acclimate.tasks.mention_marks import marked_spans
@@ -142,7 +142,3 @@ def test_special_tokens_are_what_an_encoding_writes():
     assert ALIKE.special_tokens("dummies") == ("@DRUG$", "@DRUG-DRUG$")
     assert PAIRS.special_tokens("markers") == ("[E1]", "[/E1]", "[E2]", "[/E2]", "[E1-E2]", "[/E1-E2]")
     assert PAIRS.special_tokens("original") == ()
-
-
-def test_an_example_without_spans_is_the_one_that_it_was():
-    assert Example("1", "text", "a") == Example("1", "text", "a", None, "", ())

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from acclimate.core.types import Cost, Score
+from acclimate.core.types import Score
 from acclimate.statistics.adaptation import RunLayout, components_of_difference, components_of_runs, layout
 from acclimate.statistics.means import mean_difference, mean_interval
 from acclimate.statistics.significance import ONE_ADAPTATION, compare, compare_of, interval_of
 from acclimate.statistics.variance import Resampled, components_of, half_width, p_value, resample
 from acclimate.tasks.metrics import METRICS
+from made_up_races import score_of
 
 ROUND_ROBIN = layout([0, 1, 2, 0, 1], range(5))  # three adaptations for five seeds
 CROSSED = layout([0, 1, 2] * 4, [seed for seed in range(4) for _ in range(3)])
@@ -175,11 +176,8 @@ def test_scores_carry_their_adaptation():
     accuracy = METRICS["accuracy"]
 
     def score(name: str, seed: int, adaptation: int | None) -> Score:
-        right_n = generator.random(60) < 0.8
-        ids, gold = tuple(map(str, range(60))), ("yes",) * 60
-        predicted = tuple(np.where(right_n, "yes", "no").tolist())
-        mean = float(right_n.mean())
-        return Score(name, "task", "accuracy", seed, 0.5, mean, ids, gold, predicted, Cost(), Cost(), adaptation)
+        predicted = np.where(generator.random(60) < 0.8, "yes", "no").tolist()
+        return score_of(name, "accuracy", seed, gold=["yes"] * 60, predicted=predicted, adaptation=adaptation)
 
     untouched = [score("untouched", seed, None) for seed in range(2)]
     adapted = [score("TAPT", seed, adaptation) for seed in range(2) for adaptation in (7, 8, 9)]

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from acclimate.core.types import Cost, Score
 from acclimate.statistics.adaptation import components_of_difference
 from acclimate.statistics.means import mean_difference, mean_interval
 from acclimate.statistics.significance import compare, interval
 from acclimate.statistics.variance import Resampled, p_value, resample, weighted
 from acclimate.tasks.metrics import METRICS
+from made_up_races import score_of
 
 SEEDS = (0, 1, 2, 3, 4)
 # of a dataset: test items, standard deviation of the seeds' luck, of an item for all seeds, of the rest
@@ -116,26 +116,6 @@ def test_without_luck_of_seeds_the_variance_is_that_of_independent_means():
     assert (between.high - between.low) / 2 == pytest.approx(stats.t.isf(0.025, freedom) * np.sqrt(parts.sum()))
 
 
-def scores_of(contestant: str, metric: str, gold: list[float] | list[str], predicted_S: list[list]) -> list[Score]:
-    ids, known = tuple(map(str, range(len(gold)))), METRICS[metric]
-    return [
-        Score(
-            contestant,
-            "task",
-            metric,
-            seed,
-            0.5,
-            known.compute(gold, predicted),
-            ids,
-            tuple(gold),
-            tuple(predicted),
-            Cost(),
-            Cost(),
-        )
-        for seed, predicted in enumerate(predicted_S)
-    ]
-
-
 @pytest.mark.parametrize("metric", ["accuracy", "pearson"])
 def test_of_one_dataset_they_are_its_own(metric):
     generator = np.random.default_rng(2)
@@ -144,7 +124,10 @@ def test_of_one_dataset_they_are_its_own(metric):
     else:
         gold = generator.normal(size=200).tolist()
         sides = [(np.array(gold) + generator.normal(0, 0.6, (3, 200))).tolist() for _ in "ab"]
-    ours, theirs = (scores_of(name, metric, gold, of_dataset) for name, of_dataset in zip("ab", sides, strict=True))
+    ours, theirs = (
+        [score_of(name, metric, seed, gold=gold, predicted=each) for seed, each in enumerate(of_dataset)]
+        for name, of_dataset in zip("ab", sides, strict=True)
+    )
     draws = resample([*ours, *theirs], METRICS[metric])
     alone, of_dataset = mean_interval([draws["a"]], [1.0]), interval(ours, METRICS[metric])
     assert (alone.mean, alone.low, alone.high, alone.caution) == pytest.approx(

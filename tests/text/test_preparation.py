@@ -157,14 +157,11 @@ def test_near_duplicates_cannot_stay_out_where_exact_ones_stay():
         CorpusRecipe(near=0.5, exact=False)
 
 
-def test_other_settings_or_files_in_the_same_place_are_refused(raw, done):
+def test_other_settings_files_or_another_recogniser_in_the_same_place_are_refused(raw, done, monkeypatch):
     with pytest.raises(ValueError, match="contains a preparation with other settings"):
         prepare_corpus([raw], done.path, CorpusRecipe())
     with pytest.raises(ValueError, match="contains a preparation with other files"):
         prepare_corpus([raw / "0.jsonl"], done.path, RECIPE)
-
-
-def test_a_corpus_that_another_recogniser_of_languages_filtered_is_refused(raw, done, monkeypatch):
     monkeypatch.setattr(preparation, "RECOGNISER", "py3langid 0")
     with pytest.raises(ValueError, match="contains a preparation with other recogniser"):
         prepare_corpus([raw], done.path, RECIPE)
