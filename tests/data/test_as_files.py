@@ -148,11 +148,16 @@ def test_several_splits_stay_what_they_are(held, tmp_path):
     assert read.divided == ()
 
 
-def test_a_folder_of_parquet_files_has_the_splits_of_their_names(tmp_path):
-    given = labelled_files(parquet_files(tmp_path / "films"), STATED)
+def test_a_folder_of_parquet_files_has_the_splits_of_their_names_and_one_that_is_not_read_is_noted(tmp_path):
+    folder = parquet_files(tmp_path / "films")
+    given = labelled_files(folder, STATED)
     assert given.dev is not None
     assert given.test is None
     assert read_files(given).name == "films"
+    parquet.write_table(pa.Table.from_pylist(ROWS[:5]), folder / "holdout.parquet")
+    read = read_files(labelled_files(folder, STATED))
+    assert sum(map(len, read.splits.values())) == 60
+    assert "no rows were read from holdout;" in read.notes[0]
 
 
 def test_a_file_without_a_split_in_its_name_is_train_only_if_no_file_has_one():
@@ -164,14 +169,6 @@ def test_a_file_without_a_split_in_its_name_is_train_only_if_no_file_has_one():
     assert group_by_split(["imdb-train-00000-of-00001.parquet"]) == {"train": ["imdb-train-00000-of-00001.parquet"]}
     assert [*group_by_split(["train_sft-00000-of-00001.parquet"])] == ["train_sft"]
     assert group_by_split(["a.parquet", "b.parquet"]) == {"train": ["a.parquet", "b.parquet"]}
-
-
-def test_a_split_that_is_not_read_is_noted(tmp_path):
-    folder = parquet_files(tmp_path / "films")
-    parquet.write_table(pa.Table.from_pylist(ROWS[:5]), folder / "holdout.parquet")
-    read = read_files(labelled_files(folder, STATED))
-    assert sum(map(len, read.splits.values())) == 60
-    assert "no rows were read from holdout;" in read.notes[0]
 
 
 def test_a_file_of_the_cache_that_another_process_wrote_meanwhile_is_taken():

@@ -44,12 +44,14 @@ def test_json_lines_carry_id_and_source(tmp_path, packed):
     assert list(read_documents(file, field="body")) == [Document("7", "a\nb", "wiki"), Document(f"{file.name}:3", "c")]
 
 
-def test_parquet_carries_id_and_source(tmp_path):
+def test_parquet_carries_id_and_source_and_a_bad_row_is_named(tmp_path):
     count = 600  # more than are decoded at a time
-    table = pa.table({"text": [f"text {row}" for row in range(count)], "source": ["s"] * count, "other": [0] * count})
+    texts = [*(f"text {row}" for row in range(count - 1)), None]
+    table = pa.table({"text": texts, "source": ["s"] * count, "other": [0] * count})
     pq.write_table(table, tmp_path / "rows.parquet")
-    documents = list(read_documents(tmp_path / "rows.parquet"))
-    assert documents == [Document(f"rows.parquet:{row + 1}", f"text {row}", "s") for row in range(count)]
+    documents = read_documents(tmp_path / "rows.parquet")
+    assert [*documents] == [Document(f"rows.parquet:{row + 1}", f"text {row}", "s") for row in range(count - 1)]
+    assert documents.rejected == [Rejected("rows.parquet:600", "'text' is None, but a document must be text")]
 
 
 def test_folder_is_read_in_the_order_of_its_paths(tmp_path):
@@ -88,14 +90,6 @@ def test_documents_that_cannot_be_used_are_counted_with_their_place(tmp_path, li
     assert [document.text for document in documents] == ["fine", "fine too"]
     assert (documents.rows, documents.accepted, documents.rejections) == (3, 2, 1)
     assert documents.rejected == [Rejected("rows.jsonl:2", complaint)]
-
-
-def test_a_bad_row_of_parquet_is_named(tmp_path):
-    file = tmp_path / "rows.parquet"
-    pq.write_table(pa.table({"text": ["a", None]}), file)
-    documents = read_documents(file)
-    assert len(list(documents)) == 1
-    assert documents.rejected == [Rejected("rows.parquet:2", "'text' is None, but a document must be text")]
 
 
 def test_only_so_many_rejected_documents_are_kept(tmp_path):

@@ -215,8 +215,6 @@ def test_settings_out_of_range_are_refused(tokens):
         evaluation_batches(tokens, batch=1, longest=LONGEST, seed=0, segments_at_most=0)
     with pytest.raises(ValueError, match="no rows"):
         rows_stream(labelled_rows().take(np.arange(0)), batch=1, seed=0)
-    with pytest.raises(ValueError, match="masking rate 2"):
-        masked_stream(tokens, batch=1, longest=LONGEST, seed=0, rate=2)(0)
 
 
 @pytest.fixture

@@ -25,6 +25,7 @@ from torture.zygote import Ended
 REMOVE = re.compile(r"(?:[Rr]emove|, and)\s+(\S+?)[:;,.]?(?=\s|$)")
 ANOTHER_OUT = re.compile(r"another --out|[Mm]ove that away|--to another directory|another --to")
 WAYS_OUT = 12  # one after the other
+NAMED_FIRST = "named, then the same bytes"
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,10 @@ class Try:
 
     failed: str = ""
     how: str = "same bytes"
+
+    def after(self, fault: str, how: str = "") -> Try:
+        """Return the try with the fault in what failed, and how it ended if that is known better."""
+        return Try(self.failed and f"{self.failed} ({fault})", how or self.how)
 
 
 @dataclass
@@ -122,7 +127,7 @@ def went_on(
             ]
             failed = f"{victim.name}: other bytes in {differing[:4]} after {len(named)} removals" if differing else ""
             same = not differences(expected, found)
-            return Try(failed, "named, then the same bytes" if named else "same bytes" if same else "not read")
+            return Try(failed, NAMED_FIRST if named else "same bytes" if same else "not read")
         if ended.failed or not may_name:
             return Try(f"{victim.name}: {ended}")
         ways_out = [place / found for found in REMOVE.findall(ended.said)]
@@ -166,8 +171,7 @@ def crashed(bench: Bench, tries: int) -> Iterator[Try]:
         recording = bench.recording(victim)
         victim.emptied(place)
         recording.put_back(number, place)
-        tried = went_on(bench, victim, place)
-        yield Try(tried.failed and f"{tried.failed} (killed before operation {number} of {len(recording)})")
+        yield went_on(bench, victim, place).after(f"killed before operation {number} of {len(recording)}")
 
 
 def _spread(bench: Bench, tries: int) -> Iterator[tuple[Victim, int]]:
@@ -200,10 +204,7 @@ def refused_by_disk(bench: Bench, tries: int, *, errors: tuple[int, ...]) -> Ite
         if ended.status != 0 and os.strerror(error) not in ended.said:
             yield Try(f"{victim.name}, {os.strerror(error)} at operation {number} is not named: {ended}")
             continue
-        tried = went_on(bench, victim, place)
-        yield Try(
-            tried.failed and f"{tried.failed} (after {os.strerror(error)} at {number})", "named, then the same bytes"
-        )
+        yield went_on(bench, victim, place).after(f"after {os.strerror(error)} at {number}", NAMED_FIRST)
 
 
 def full_disk(bench: Bench, tries: int) -> Iterator[Try]:
@@ -223,8 +224,7 @@ def full_disk(bench: Bench, tries: int) -> Iterator[Try]:
                 yield Try(f"{victim.name} in {room:,} bytes: {ended}")
                 continue
             subprocess.run(["mount", "-o", "remount,size=256m", str(place)], check=True)
-            tried = went_on(bench, victim, place)
-            yield Try(tried.failed and f"{tried.failed} (after {room:,} bytes)", "named, then the same bytes")
+            yield went_on(bench, victim, place).after(f"after {room:,} bytes", NAMED_FIRST)
 
 
 @contextlib.contextmanager
@@ -256,8 +256,7 @@ def read_only(bench: Bench, tries: int) -> Iterator[Try]:
                 yield Try(f"{victim.name}, read-only: {ended}")
                 continue
             subprocess.run(["mount", "-o", "remount,rw", str(place)], check=True)
-            tried = went_on(bench, victim, place)
-            yield Try(tried.failed and f"{tried.failed} (after read-only)", "named, then the same bytes")
+            yield went_on(bench, victim, place).after("after read-only", NAMED_FIRST)
 
 
 def without_power(bench: Bench, tries: int) -> Iterator[Try]:
@@ -268,7 +267,7 @@ def without_power(bench: Bench, tries: int) -> Iterator[Try]:
         victim.emptied(place)
         bench.recording(victim).lose_power(number, loss, place, bench.random)
         tried = went_on(bench, victim, place, may_name=True, not_needed=("corpora/",))
-        yield Try(tried.failed and f"{tried.failed} (power lost before {number}, {loss})", tried.how)
+        yield tried.after(f"power lost before {number}, {loss}")
 
 
 def _flip(path: Path, other: Path, generator: random.Random) -> None:
@@ -308,9 +307,8 @@ def damaged(bench: Bench, tries: int, *, finished: bool) -> Iterator[Try]:
         alike = [each for each in written if each.suffix == path.suffix and each != path] or written
         how = bench.random.choice([*HARMS])
         HARMS[how](path, bench.random.choice(alike), bench.random)
-        tried = went_on(bench, victim, place, harmed=path, may_name=True)
         about = f"{path.relative_to(place)} {how}, {'finished' if finished else f'at operation {moment}'}"
-        yield Try(tried.failed and f"{tried.failed} ({about})", tried.how)
+        yield went_on(bench, victim, place, harmed=path, may_name=True).after(about)
 
 
 PREDICT = ["predict", "out", "in/test.jsonl", "--out", "predicted.jsonl"]
@@ -376,8 +374,7 @@ def clock_jumps(bench: Bench, tries: int) -> Iterator[Try]:
         if ended.status != 0:
             yield Try(f"{victim.name} with a jumping clock: {ended}")
             continue
-        tried = went_on(bench, victim, place)
-        yield Try(tried.failed and f"{tried.failed} (clock)")
+        yield went_on(bench, victim, place).after("clock")
 
 
 def two_at_once(bench: Bench, tries: int) -> Iterator[Try]:
@@ -394,8 +391,7 @@ def two_at_once(bench: Bench, tries: int) -> Iterator[Try]:
         if len(refused) > 1 or any(ended.failed or "in use by" not in ended.said for ended in refused):
             yield Try(f"{victim.name} twice at once: {both[0]}\n{both[1]}")
             continue
-        tried = went_on(bench, victim, place)
-        yield Try(tried.failed and f"{tried.failed} (two at once)", "one refused by name" if refused else "same bytes")
+        yield went_on(bench, victim, place).after("two at once", "one refused by name" if refused else "same bytes")
 
 
 def stale_locks(bench: Bench, tries: int) -> Iterator[Try]:
@@ -416,8 +412,7 @@ def stale_locks(bench: Bench, tries: int) -> Iterator[Try]:
         if victim.name not in ("ship", "fetch"):
             (place / "out/.lock").touch()
             (place / "out/.holder").write_bytes(bench.random.choice(notes))
-        tried = went_on(bench, victim, place)
-        yield Try(tried.failed and f"{tried.failed} (stale locks)")
+        yield went_on(bench, victim, place).after("stale locks")
 
 
 def without_locks(bench: Bench, tries: int) -> Iterator[Try]:
@@ -446,8 +441,7 @@ def without_locks(bench: Bench, tries: int) -> Iterator[Try]:
         if ended.failed or (ended.status != 0 and not re.search("lock", ended.said)):
             yield Try(f"{victim.name} without locks ({errno.errorcode[error]}): {ended}")
             continue
-        tried = went_on(bench, victim, place)
-        yield Try(tried.failed and f"{tried.failed} (without locks)", "named" if ended.status else "same bytes")
+        yield went_on(bench, victim, place).after("without locks", "named" if ended.status else "same bytes")
 
 
 SCHEDULERS: tuple[Mapping[str, str], ...] = (
