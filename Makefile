@@ -18,7 +18,7 @@ BIN := .venv/bin
 .PHONY: demo demo-scratch test torture bench lint docs lowest dist settings clean
 .NOTPARALLEL:
 
-# Ten minutes on two cores are the aim; 15 were measured on an AMD EPYC without AVX-512. All contestants have the same
+# Ten minutes on two cores are the aim; 12 were measured on an AMD EPYC without AVX-512. All contestants have the same
 # steps, five adaptations and seeds. What was tried before, on another split of the papers: docs/embedded.md.
 ADAPTING := epochs=0 max_tokens=128 plan.steps=64 plan.batch=16 plan.rate=4e-4
 demo: .venv/made-for-demo

@@ -97,7 +97,7 @@ def test_a_page_that_cannot_be_written_is_reported_once_and_tried_again(tmp_path
 
 
 def test_pages_stand_so_far_apart_that_writing_takes_less_than_a_hundredth(tmp_path, monkeypatch):
-    monkeypatch.setattr(live, "SHARE", 0.005)
+    monkeypatch.setattr(live, "SHARE", 0.0005)
     monkeypatch.setattr(live, "EVERY", 0.0)
     spent, write = [], live._Live.write
 

@@ -206,6 +206,9 @@ class Sealed:
         scanned = self._references.scan(texts, most=MOST_PARTS if any(row.pair for row in rows) else MOST_ROWS)
         for row in rows:
             matches = next(scanned)
+            if not matches and not row.pair and "" not in self._numbers:
+                yield row, [], matches.complete
+                continue
             first, complete = self._met(row.text, matches), matches.complete
             if row.pair:
                 others = next(scanned)

@@ -44,6 +44,7 @@ BONDS: tuple[Bond, ...] = get_args(Bond)  # values of `--group` that name no col
 FEWEST_WORDS = 4  # unmasked words of a template, and words of a text that rows share
 FEWEST_BYTES = 16  # of the unmasked words in UTF-8: `the # of # in # and #`, of titles, is no template
 _MASK, _BETWEEN = "#", "|"  # no word has these characters
+_MASKS = f"{_MASK} {_MASK}"
 _DIGITS, _RUN = re.compile(r"\d+"), re.compile(f"{_MASK}(?: {_MASK})+")
 ASIDE = 0.03  # difference from a share that a note names
 Strata = Mapping[str, int]
@@ -275,7 +276,7 @@ def _units(examples: Sequence[Example], strata: Sequence[str], same: Sequence[in
         members.setdefault(root(row), []).append(row)
     units = []
     for rows in members.values():
-        held = sorted(_content(examples[row]) for row in rows)
+        held = sorted([_content(examples[row]) for row in rows])
         key = hashlib.blake2b("\0".join((str(seed), *held)).encode(), digest_size=16).hexdigest()
         held_strata = {strata[rows[0]]: 1} if len(rows) == 1 else Counter(strata[row] for row in rows)
         units.append(_Unit(key, tuple(rows), held_strata))
@@ -391,7 +392,9 @@ def template_keys(examples: Sequence[Example]) -> list[str]:
     masked = {word: _masked(word, counts) for word in counts}
     keys = []
     for example in examples:
-        key = _RUN.sub(_MASK, " ".join([masked[word] for word in _words(example)]))
+        key = " ".join(map(masked.__getitem__, _words(example)))
+        if _MASKS in key:
+            key = _RUN.sub(_MASK, key)
         spaces, masks, marks = (key.count(mark) for mark in (" ", _MASK, _BETWEEN))
         unmasked = spaces + 1 - masks - marks
         size = len(key.encode()) - spaces - masks - marks

@@ -217,7 +217,7 @@ class References:
             for kind, negative, reference in matches
             for other in self._owners[reference]
         )
-        beginning = _beginning(text)
+        beginning = _beginning(text) if any(KINDS[kind] != "13-gram" for kind, *_ in order) else ""
         ordered = Matches(
             Match(
                 KINDS[kind],

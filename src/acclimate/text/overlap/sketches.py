@@ -135,9 +135,9 @@ def code_points(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
 
 def shingle_hashes(symbols: np.ndarray) -> np.ndarray:
     """Return the hashes of all runs of SHINGLE symbols."""
-    count = max(len(symbols) - SHINGLE + 1, 0)
-    sums = sum((symbols[at : count + at] * POWERS[SHINGLE - 1 - at] for at in range(SHINGLE)), np.uint64(0))
-    return np.asarray(mix(sums))
+    if len(symbols) < SHINGLE:
+        return symbols[:0]
+    return np.asarray(mix(np.correlate(symbols, POWERS[::-1], "valid")))
 
 
 def different_shingles(words: str) -> np.ndarray:
