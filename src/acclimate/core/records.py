@@ -13,7 +13,7 @@ _types: dict[type, Mapping[str, Any]] = {}
 
 
 def field_types(record: type) -> Mapping[str, Any]:
-    """Return field -> type of a dataclass, whose annotations Python would evaluate anew for each value."""
+    """Return field -> type of a dataclass, whose annotations are evaluated once in a process."""
     if record not in _types:
         _types[record] = typing.get_type_hints(record)
     return _types[record]
