@@ -41,7 +41,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for step in range(1, 602)
     ]
     ship_embedded.write_lines(run / "log.jsonl", lines)
-    look = {"tokens": 5, "flops": 1e9, "seconds": 60, "heldout": 4.0, "probe": 0.5, "probe_all": 0.6}
+    look = {"tokens": 5, "flops": 1e9, "seconds": 60, "heldout-wikipedia": 4.0, "probe_sst2": 0.5}
     ship_embedded.write_lines(run / "curve.jsonl", [{"step": step, **look} for step in (0, 300, 600, 300)])
     files.write_json(run / "baselines.json", {"tokens": 99, "predicted": 9, "uniform": 9.0, "unigram": 7.0})
     (run / "settings.toml").write_text('text = "text"\nmodel = "start"\nlayers = 4\nmasking = 0.15\nout = "run"\n')
@@ -106,13 +106,15 @@ def test_card_and_page_state_licence_sources_and_figures(shipped):
     assert "license: apache-2.0" in card
     assert "| English novels, 1840 to 1920 (ELTeC) | COST-ELTeC/ELTeC-eng |" in card
     assert "| 100.0% |" in card
+    assert "| loss on Wikipedia | 4.000 |" in card
     assert "all-MiniLM-L6-v2" in (shipped / "NOTICE").read_text()
     assert "Copyright (c) Microsoft Corporation" in (shipped / "NOTICE").read_text()
     assert "Apache License" in (shipped / "LICENSE").read_text()
     page = shipped.with_name("page.md").read_text()
     assert page.startswith("above\n")
     assert page.endswith("\nbelow\n")
-    assert "| 600 | 0.0 | 4.000 | 0.500 | 0.600 |" in page
+    assert "| step | million tokens | loss on Wikipedia | probe, SST-2 |\n" in page
+    assert "| 600 | 0.0 | 4.000 | 0.500 |\n" in page
     assert "old" not in page
 
 

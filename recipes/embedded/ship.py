@@ -38,6 +38,19 @@ WEIGHTS, FACTS, CURVE, CARD = "model.safetensors", "embedded.json", "curve.jsonl
 COPIED = ("config.json", "tokenizer.json", "tokenizer_config.json")
 MOST_BYTES = 20_000_000
 LOG_LINES = 250
+# what a look measures -> what the card and the page call it; version 1 had the first three
+MEASURED = {
+    "heldout": "loss on held-out text",
+    "probe": "probe, 32 a label",
+    "probe_all": "probe, all of train",
+    "heldout-wikipedia": "loss on Wikipedia",
+    "heldout-books": "loss on novels",
+    "heldout-biomed": "loss on biomedical text",
+    "heldout-arxiv": "loss on arXiv abstracts",
+    "heldout-reviews": "loss on reviews",
+    "probe_sst2": "probe, SST-2",
+    "probe_chemprot": "probe, ChemProt",
+}
 BEGIN, END = "<!-- figures of the shipped log -->", "<!-- end of the figures -->"
 
 TEACHER = {
@@ -79,15 +92,13 @@ def ship(checkpoint: Path, out: Path = OUT, page: Path | None = PAGE) -> Path:
         facts = {
             "sha256": files.sha256_of(folder / WEIGHTS),
             "parameters": load_masked_language_model(folder).num_parameters(),
-            **{
-                name: curve[-1][name]
-                for name in ("step", "tokens", "flops", "seconds", "heldout", "probe", "probe_all")
-            },
+            **{name: curve[-1][name] for name in ("step", "tokens", "flops", "seconds")},
+            **{name: value for name, value in curve[-1].items() if name in MEASURED},
             "sentences": sentence_loss(folder),
             "baselines": json.loads((run / "baselines.json").read_text("utf-8")),
             "text": characters(text_of(run, settings)),
             "settings": stated(settings),
-            "settings before": begun["settings"],
+            "settings before": begun["settings"] + of_trunk(settings),
         }
         (folder / FACTS).write_text(json.dumps(facts, indent=1) + "\n", "utf-8")
         (folder / CARD).write_text(card(facts, config), "utf-8")
@@ -130,6 +141,13 @@ def earlier(start: Path) -> dict[str, list[Any]]:
         name: [json.loads(line) for line in (start / name).read_text("utf-8").splitlines()] for name in (CURVE, LOG)
     }
     return {**lines, "settings": [*facts.get("settings before", []), facts["settings"]]}
+
+
+def of_trunk(settings: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the settings of the run from which this one is a branch, if it is one."""
+    if settings.get("branch", ".") == ".":
+        return []
+    return [stated(tomllib.loads((Path(settings["branch"]) / "settings.toml").read_text("utf-8")))]
 
 
 def after(before: Sequence[Line], lines: Sequence[Line]) -> list[Line]:
@@ -230,8 +248,9 @@ def card(facts: Mapping[str, Any], config: Mapping[str, Any]) -> str:
         for name, count in facts["text"].items()
     ]
     about = {**facts, **config, **{f"teacher_{name}": value for name, value in TEACHER.items()}}
+    measured = "\n".join(f"| {MEASURED[name]} | {facts[name]:.3f} |" for name in MEASURED if name in facts)
     template = (HERE / "card.md").read_text("utf-8")
-    return template.format(**about, rows="\n".join(rows), million_characters=total / 1e6)
+    return template.format(**about, measured=measured, rows="\n".join(rows), million_characters=total / 1e6)
 
 
 def notice() -> str:
@@ -276,19 +295,20 @@ def figures(folder: Path) -> str:
     curve = [json.loads(line) for line in (folder / CURVE).read_text("utf-8").splitlines()]
     every = max(1, len(curve) // 12)
     shown = [line for number, line in enumerate(curve) if number % every == 0 or line is curve[-1]]
+    columns = [name for name in MEASURED if name in curve[-1]]
     rows = [
-        f"| {line['step']:,} | {line['tokens'] / 1e6:.1f} | {line['heldout']:.3f} "
-        f"| {line['probe']:.3f} | {line['probe_all']:.3f} |"
+        f"| {line['step']:,} | {line['tokens'] / 1e6:.1f} | {' | '.join(f'{line[name]:.3f}' for name in columns)} |"
         for line in shown
     ]
     baselines, hours = facts["baselines"], facts["seconds"] / 3600
+    general = facts.get("heldout", facts.get("heldout-wikipedia"))
     return f"""
 {facts["parameters"]:,} parameters; {facts["step"]:,} steps, {facts["tokens"]:,} tokens, {facts["flops"]:.3g} FLOP,
-{hours:.1f} hours by the clock. Loss on held-out text: {facts["heldout"]:.3f} nats a piece. A constant answer has
+{hours:.1f} hours by the clock. Loss on held-out text: {general:.3f} nats a piece. A constant answer has
 {baselines["unigram"]:.3f} if it knows how often each piece occurs, and {baselines["uniform"]:.3f} if it does not.
 
-| step | million tokens | loss on held-out text | probe, 32 a label | probe, all of train |
-|---|---|---|---|---|
+| step | million tokens | {" | ".join(MEASURED[name] for name in columns)} |
+|---|---|{"---|" * len(columns)}
 {chr(10).join(rows)}
 
 sha256 of the weights: `{facts["sha256"]}`

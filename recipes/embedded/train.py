@@ -2,7 +2,8 @@
 
 python train.py KEY=VALUE ...    (Settings below lists the keys; plan.KEY=VALUE states the plan)
 
-The same command resumes a run that was stopped. The run writes to `out`:
+The same command resumes a run that was stopped. `torchrun --nproc-per-node 2 train.py ...` shares each step among two
+processes; a run may go on with another number of them. The run writes to `out`:
 
 log.jsonl    a line for each step
 curve.jsonl  a line for each evaluation: losses on held-out text, frozen probes. The last line of a step counts
@@ -30,7 +31,7 @@ from probe import Probe
 from teaching import Lessons, Taught
 from transformers import AutoModel, PreTrainedModel, PreTrainedTokenizerBase
 
-from acclimate.core import files, settings
+from acclimate.core import files, ranks, settings
 from acclimate.core.types import NOT_PREDICTED, Batch, Progress
 from acclimate.models.encoder import load_masked_language_model, new_encoder, save_model
 from acclimate.models.loading import load_tokenizer
@@ -75,7 +76,10 @@ class Settings:
 
 @dataclass(frozen=True)
 class Look:
-    """Measures a model while it trains, appends the result to curve.jsonl and saves the model in latest/."""
+    """Measures a model while it trains, appends the result to curve.jsonl and saves the model in latest/.
+
+    The first process does it; the others wait.
+    """
 
     out: Path
     model: PreTrainedModel
@@ -87,6 +91,11 @@ class Look:
         return self.at(step.number, step.spent.tokens, step.spent.flops, step.spent.seconds)
 
     def at(self, number: int, tokens: int = 0, flops: float = 0.0, seconds: float = 0.0) -> Mapping[str, float]:
+        measured = self._measured(number, tokens, flops, seconds) if ranks.is_first() else {}
+        ranks.wait()
+        return measured
+
+    def _measured(self, number: int, tokens: int, flops: float, seconds: float) -> Mapping[str, float]:
         training, begun = self.model.training, time.perf_counter()
         loss = MaskedLanguageLoss(self.model)
         measured = {domain: measure(loss, batches)["mlm"] for domain, batches in self.heldout.items()}
@@ -158,7 +167,8 @@ def main() -> None:
     if (out / "checkpoint" / files.MANIFEST).exists():
         print(f"{out} has ended", flush=True)
         return
-    branch(chosen.branch, out)
+    ranks.start()
+    ranks.first_then_all(lambda: branch(chosen.branch, out))
     out.mkdir(parents=True, exist_ok=True)
     tokenizer = load_tokenizer(chosen.model or chosen.vocabulary)
     model = start_of(chosen, tokenizer)
@@ -174,10 +184,10 @@ def main() -> None:
         for folder in sorted(chosen.text.glob("heldout-*"))
     }
     look = Look(out, model, tokenizer, heldout, Probe(chosen.tasks))
-    if not (out / "baselines.json").exists():
+    if ranks.is_first() and not (out / "baselines.json").exists():
         (out / "settings.toml").write_text(settings.to_toml(replace(chosen, until=0)))
         baselines(tokens, heldout["heldout-wikipedia"], out)
-    if not (out / LOG).exists():
+    if ranks.agree(not (out / LOG).exists()):
         look.at(0)
     teacher = AutoModel.from_pretrained(chosen.teacher, add_pooling_layer=False, dtype=torch.float32)
     masked = masked_stream(
@@ -192,7 +202,7 @@ def main() -> None:
         tokens_seen += progress.values.get("tokens", 0)
         if note := progress.values.get("note"):
             print(note, flush=True)
-        if progress.done % 50 == 0:
+        if progress.done % 50 == 0 and ranks.is_first():
             losses = " ".join(f"{name} {value:.3f}" for name, value in progress.values["losses"].items())
             print(f"{progress.done} {losses} {tokens_seen / (time.monotonic() - begun):.0f} tokens/s", flush=True)
             begun, tokens_seen = time.monotonic(), 0
@@ -208,9 +218,12 @@ def main() -> None:
         looks=range(chosen.look, plan.steps + 1, chosen.look),
         until=chosen.until or None,
     )
-    if not chosen.until or len(read_log(out)) == plan.steps:
+    if not chosen.until or ranks.agree(len(read_log(out)) == plan.steps):
         look.at(plan.steps, **asdict(spent(out)))
-        write(model, tokenizer, out / "checkpoint")
+        if ranks.is_first():
+            write(model, tokenizer, out / "checkpoint")
+        ranks.wait()
+    ranks.stop()
 
 
 if __name__ == "__main__":
