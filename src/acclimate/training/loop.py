@@ -30,12 +30,13 @@ from torch.distributed._composable.replicate import replicate
 
 from acclimate.core import machines, ranks
 from acclimate.core.types import Cost, NotFiniteError, Stream
-from acclimate.training.gradients import accumulate, config_of, layouts_of, name_texts, way_out
+from acclimate.training.gradients import config_of, layouts_of, name_texts, way_out
 from acclimate.training.kernels import kernels
 from acclimate.training.objective import Objective
 from acclimate.training.pieces import Layout
 from acclimate.training.plan import Plan, device, loss_scaler
 from acclimate.training.shards import clip, end, is_sharded, recomputed, shard, unsharded
+from acclimate.training.stacked import GRADIENT
 
 TRIM_THRESHOLD, MMAP_MAX = -1, -4  # parameters of mallopt(3)
 MOST_BYTES = 2**31 - 1
@@ -136,7 +137,7 @@ def train(
             pieces = layouts_of(objective, batch, plan, where)
             if step == start and where.type == "cpu":
                 _require_memory(objective, pieces)
-            losses = accumulate(objective, batch, pieces, plan, step=step, where=where, scaler=scaler)
+            losses = GRADIENT.get()(objective, batch, pieces, plan, step=step, where=where, scaler=scaler)
             if scaler is not None:
                 scaler.unscale_(optimiser)
             _call_hook(objective, "on_gradients", gradients=True)
