@@ -23,7 +23,7 @@ from acclimate.methods.task_loss import TaskLoss
 from acclimate.text.streams import rows_stream
 from acclimate.training.loop import adamw, train
 from acclimate.training.plan import Plan, device
-from acclimate.training.side_by_side import SideBySide
+from acclimate.training.side_by_side import Run, SideBySide
 
 LABELS = 4
 ROWS = 1_000  # of the training set
@@ -100,9 +100,9 @@ def main() -> None:
 def steps_after_each_other(shape: Shape, runs: int, *, warm_up: int, steps: int) -> float:
     """Return the steps per second of all runs."""
     rows, seconds = shape.rows(), 0.0
-    for run in range(runs):
-        objective = shape.objective()
-        taken = train(objective, rows_stream(rows, batch=shape.plan.batch, seed=run), shape.plan, adamw(objective, shape.plan))
+    for seed in range(runs):
+        objective, stream = shape.objective(), rows_stream(rows, batch=shape.plan.batch, seed=seed)
+        taken = train(objective, stream, shape.plan, adamw(objective, shape.plan))
         for _ in range(warm_up):
             next(taken)
         begun = time.perf_counter()
@@ -117,14 +117,14 @@ def steps_side_by_side(shape: Shape, runs: int, *, warm_up: int, steps: int) -> 
     """Return the steps per second of all runs."""
     rows, side_by_side = shape.rows(), SideBySide()
 
-    def fine_tune(run: int) -> None:
+    def fine_tune(_: Run, seed: int) -> None:
         objective = shape.objective()
-        stream = rows_stream(rows, batch=shape.plan.batch, seed=run)
+        stream = rows_stream(rows, batch=shape.plan.batch, seed=seed)
         for _ in train(objective, stream, shape.plan, adamw(objective, shape.plan)):
             pass
 
-    for run in range(runs):
-        side_by_side.start(partial(fine_tune, run))
+    for seed in range(runs):
+        side_by_side.start(partial(fine_tune, seed=seed))
     for _ in range(warm_up):
         side_by_side.advance()
     begun = time.perf_counter()

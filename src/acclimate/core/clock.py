@@ -1,4 +1,4 @@
-"""The seconds that a run takes, without those in which it waits for other runs of its process (jobs/side_by_side.py)."""
+"""The seconds that a run takes, without those in which it waits for others (training/side_by_side.py)."""
 
 from __future__ import annotations
 

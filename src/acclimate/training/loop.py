@@ -17,7 +17,6 @@ from __future__ import annotations
 import ctypes
 import math
 import platform
-import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -28,7 +27,7 @@ from typing import Any
 import torch
 from torch.distributed._composable.replicate import replicate
 
-from acclimate.core import machines, ranks
+from acclimate.core import clock, machines, ranks
 from acclimate.core.types import Cost, NotFiniteError, Stream
 from acclimate.training.gradients import config_of, layouts_of, name_texts, way_out
 from acclimate.training.kernels import kernels
@@ -127,10 +126,10 @@ def train(
     with ahead, recomputed(objective, partial(kernels, plan, where)) if plan.recompute else nullcontext():
         waiting = ahead.submit(stream, start) if start < plan.steps else None
         for step in range(start, plan.steps):
-            begun = time.perf_counter()
+            begun = clock.seconds()
             assert waiting is not None
             batch = waiting.result()
-            waited = time.perf_counter() - begun
+            waited = clock.seconds() - begun
             waiting = ahead.submit(stream, step + 1) if step + 1 < plan.steps else None
 
             # the gradient of the whole step: each term's sum over all pieces, divided once by its count
@@ -172,7 +171,7 @@ def train(
                 flops=objective.flops(batch),
                 padded=sum(piece.tokens for piece in pieces) - len(batch.ids),
                 skipped=skipped,
-                seconds=time.perf_counter() - begun,
+                seconds=clock.seconds() - begun,
                 waited=waited,
                 documents=batch.names,
             )

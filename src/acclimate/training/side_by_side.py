@@ -1,15 +1,15 @@
-"""Run several functions that train in one process, side by side, so that their steps are computed together (stacked.py).
+"""Run several functions that train in one process, so that their steps can be computed together (stacked.py).
 
-Each function has a thread, but one thread runs at a time: until the next step of its run, or its end. Once all have come
-to a step, the steps are computed, and all go on. So a function is written as if it were alone; torch's generators and
-what else a process has once belong to it until its next step.
+Each function has a thread, but only one thread runs at a time, until the next step of its run or its end. When all have
+reached a step, the steps are computed and all continue. So a function is written as if it were alone: between two steps
+nothing else uses torch's generators or other state of the process.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from typing import Any
 
@@ -33,27 +33,23 @@ class SideBySide:
         self.runs: list[Run] = []
         self.stacks = Stacks()
 
-    def start(self, function: Callable[[], None]) -> Run:
-        """Run the function until the first step of what it trains, or to its end. If its steps cannot be computed in a
-        stack, it trains alone: two large models in memory would gain nothing.
+    def start(self, function: Callable[[Run], None]) -> None:
+        """Call the function with its run, and let it come to the first step of what it trains, or to its end.
+
+        If its steps cannot be computed in a stack, it trains alone: two large models in memory would gain nothing.
         """
-        run = Run(function)
-        self.runs.append(run)
-        run.resume()
-        return run
+        self.runs.append(Run(function))
+        self._resume(self.runs[-1:])
 
     def advance(self) -> None:
         """Compute the steps to which all runs have come, and let each run go on to its next one, or to its end."""
-        running = [run for run in self.runs if not run.ended]
-        self.stacks.accumulate([run.turn for run in running if run.turn is not None])
-        for run in running:
-            run.resume()
+        self.stacks.accumulate([run.turn for run in self.runs if run.turn is not None])
+        self._resume(self.runs)
 
-    def ended(self) -> list[Run]:
-        """Return the runs that have ended since the last call."""
-        over = [run for run in self.runs if run.ended]
+    def _resume(self, runs: Sequence[Run]) -> None:
+        for run in runs:
+            run.resume()
         self.runs = [run for run in self.runs if not run.ended]
-        return over
 
     def close(self) -> None:
         """Stop all runs at their next step, as an interruption does, and wait until they have left their files."""
@@ -70,7 +66,7 @@ class Run:
     Whatever it raises is raised by `resume`.
     """
 
-    def __init__(self, function: Callable[[], None]) -> None:
+    def __init__(self, function: Callable[[Run], None]) -> None:
         self.function = function
         self.turn: Turn | None = None
         self.ended = self.stopped = False
@@ -91,7 +87,7 @@ class Run:
         self.may_run.release()
 
     def check(self) -> None:
-        """Raises StoppedError in the thread of a run that was stopped."""
+        """Raises StoppedError if the run was stopped. Its thread calls this."""
         if self.stopped:
             raise StoppedError
 
@@ -100,7 +96,7 @@ class Run:
         try:
             self.may_run.acquire()
             self.check()
-            self.function()
+            self.function(self)
         except BaseException as error:  # which the other thread raises
             self.error = error
         finally:

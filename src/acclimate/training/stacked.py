@@ -36,7 +36,7 @@ from torch.nn import functional
 from acclimate.core import ranks
 from acclimate.core.types import NOT_PREDICTED, TAGS, Batch, NotFiniteError
 from acclimate.training.gradients import accumulate, config_of, mean_losses, noise
-from acclimate.training.kernels import Kernels, arithmetic
+from acclimate.training.kernels import Replaced, arithmetic
 from acclimate.training.objective import Objective
 from acclimate.training.pieces import ROUND, Layout, Piece, pad, together
 from acclimate.training.plan import Plan, device, piece_tokens
@@ -114,7 +114,7 @@ class Stacks:
                 turn.seconds = (time.perf_counter() - begun) / len(group)
 
     def _groups(self, turns: Sequence[Turn]) -> list[list[Turn]]:
-        """Return the turns that go together: of runs of one shape, in order, as many as go through the model at once."""
+        """Return the turns that go together: of runs of one shape, in order, as many as one piece has room for."""
         groups: list[list[Turn]] = []
         by_shape: dict[str, list[Turn]] = {}
         for turn in turns:
@@ -166,7 +166,7 @@ class _Stack:
                 parameter.data = part
             self.weights.append(weight.requires_grad_(parameters[0].requires_grad))
         of_first = {id(parameters[0]): weight for parameters, weight in zip(self.parameters, self.weights, strict=True)}
-        self.functions: dict[Callable[..., Any], Callable[..., Any]] = {
+        self.functions: Replaced = {
             functional.linear: partial(_linear, of_first),
             functional.embedding: partial(_embedding, of_first),
             functional.layer_norm: partial(_layer_norm, of_first),
@@ -174,11 +174,10 @@ class _Stack:
 
     def accumulate(self, turns: Sequence[Turn]) -> None:
         first, where = turns[0], turns[0].where
-        for objective in self.objectives:
-            objective.train()
+        first.objective.train()
         piece = _pad([turn.batch for turn in turns], [turn.pieces[0] for turn in turns], where)
-        with noise(first.plan.seed, first.step, 0, where), arithmetic(first.plan, where), Kernels(self.functions):
-            sums_S = self.objectives[0].sums_by_run(piece, len(turns))
+        with noise(first.plan.seed, first.step, 0, where), arithmetic(first.plan, where, self.functions):
+            sums_S = first.objective.sums_by_run(piece, len(turns))
         counts = [{term: max(1, count) for term, count in turn.objective.counts(turn.batch).items()} for turn in turns]
         loss = torch.zeros((), device=where)
         for term, sum_S in sums_S.items():
