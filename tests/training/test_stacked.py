@@ -161,6 +161,19 @@ def test_what_cannot_be_stacked_trains_alone(sizes, monkeypatch):
     assert not side_by_side.runs
 
 
+def test_where_memory_runs_out_runs_are_computed_alone(sizes, monkeypatch):
+    def full(stack: stacked._Stack, turns: list[stacked.Turn]) -> None:
+        sizes.append(len(turns))
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr(stacked._Stack, "accumulate", full)
+    alone, *together = (Fit(case_of("task"), 0) for _ in range(4))
+    alone()
+    run_together(together)
+    assert sizes == [3]
+    assert [fit.steps[-1].loss for fit in together] == [alone.steps[-1].loss] * 3
+
+
 class Own(TaskLoss):
     """A weight that none of the known layers holds."""
 

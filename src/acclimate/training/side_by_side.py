@@ -69,7 +69,8 @@ class Run:
     def __init__(self, function: Callable[[Run], None]) -> None:
         self.function = function
         self.turn: Turn | None = None
-        self.ended = self.stopped = False
+        self.objective: Objective | None = None
+        self.stacks = self.ended = self.stopped = False
         self.error: BaseException | None = None
         self.may_run, self.has_paused = threading.Semaphore(0), threading.Semaphore(0)
         self.thread = threading.Thread(target=copy_context().run, args=(self._run,), daemon=True)
@@ -106,7 +107,9 @@ class Run:
     def _accumulate(self, objective: Objective, batch: Any, pieces: Any, plan: Plan, **how: Any) -> dict[str, float]:
         """`accumulate` once all others have come to a step."""
         self.check()
-        if not can_stack(objective, plan):
+        if objective is not self.objective:  # of a first or second attempt
+            self.objective, self.stacks = objective, can_stack(objective, plan)
+        if not self.stacks:
             return accumulate(objective, batch, pieces, plan, **how)
         begun, turn = time.monotonic(), Turn(objective, batch, pieces, plan, **how)
         self.turn = turn

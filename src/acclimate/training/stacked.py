@@ -97,6 +97,7 @@ class Stacks:
         self.shapes: WeakKeyDictionary[Objective, str] = WeakKeyDictionary()
         self.tokens: dict[str, int] = {}  # shape -> the most that a step of one of its runs had, padding included
         self.stacks: list[_Stack] = []  # those of the last steps
+        self.most = MOST_RUNS  # fewer once memory ran out
 
     def accumulate(self, turns: Sequence[Turn]) -> None:
         """Leave on the parameters of each run, and in its turn, what `accumulate` does."""
@@ -108,8 +109,13 @@ class Stacks:
             else:
                 objectives = [turn.objective for turn in group]
                 stack = next((stack for stack in before if stack.objectives == objectives), None) or _Stack(objectives)
-                self.stacks.append(stack)
-                stack.accumulate(group)
+                try:
+                    stack.accumulate(group)
+                    self.stacks.append(stack)
+                except torch.OutOfMemoryError:
+                    self.most = len(group) // 2
+                    for turn in group:
+                        _accumulate_alone(turn)
             for turn in group:
                 turn.seconds = (time.perf_counter() - begun) / len(group)
 
@@ -127,7 +133,7 @@ class Stacks:
             by_shape.setdefault(shape, []).append(turn)
             self.tokens[shape] = max(self.tokens.get(shape, 0), turn.pieces[0].tokens)
         for shape, alike in by_shape.items():
-            most = max(1, piece_tokens(alike[0].plan, alike[0].where) // self.tokens[shape])
+            most = max(1, min(self.most, piece_tokens(alike[0].plan, alike[0].where) // self.tokens[shape]))
             groups += [alike[first : first + most] for first in range(0, len(alike), most)]
         return groups
 
