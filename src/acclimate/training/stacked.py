@@ -9,7 +9,7 @@ the weights of S runs are stacked, (S, ...), and one pass forward and back serve
 
 The piece goes through the modules of the first run; only those three functions of torch are replaced. What has no
 weights, such as attention, knows nothing of runs, so kernels that keep rows apart stay in use (kernels.py), for which
-torch.func.vmap has no rule. Clipping, rate and optimiser remain with each run.
+torch.func.vmap has no rule. Each run keeps its clipping, rate, optimiser and, in float16, scale of the loss.
 
 Each run gets what it gets alone, up to rounding. Its dropout has the same distribution but other noise, which is drawn
 for all runs together, by the seed and step of the first.
@@ -185,16 +185,15 @@ class _Stack:
         with noise(first.plan.seed, first.step, 0, where), arithmetic(first.plan, where, self.functions):
             sums_S = first.objective.sums_by_run(piece, len(turns))
         counts = [{term: max(1, count) for term, count in turn.objective.counts(turn.batch).items()} for turn in turns]
-        loss = torch.zeros((), device=where)
-        for term, sum_S in sums_S.items():
-            scales = [1.0 if turn.scaler is None else turn.scaler.get_scale() for turn in turns]
-            shares = [
-                turn.objective.weights[term] * scale / count[term]
-                for turn, scale, count in zip(turns, scales, counts, strict=True)
-            ]
-            loss = loss + (sum_S * torch.tensor(shares, device=where)).sum()
+        losses = []
+        for run, (turn, count) in enumerate(zip(turns, counts, strict=True)):
+            loss = torch.stack(
+                [turn.objective.weights[term] * sum_S[run] / count[term] for term, sum_S in sums_S.items()]
+            )
+            losses.append(loss.sum() if turn.scaler is None else turn.scaler.scale(loss.sum()))
         trainable = [place for place, weight in enumerate(self.weights) if weight.requires_grad]
-        gradients = torch.autograd.grad(loss, [self.weights[place] for place in trainable], allow_unused=True)
+        weights = [self.weights[place] for place in trainable]
+        gradients = torch.autograd.grad(torch.stack(losses).sum(), weights, allow_unused=True)
         for place, gradient in zip(trainable, gradients, strict=True):
             if gradient is not None:  # else the loss does not depend on this weight
                 # contiguous, because a fused optimiser reads weight and gradient in the order of memory
@@ -202,8 +201,8 @@ class _Stack:
                     parameter.grad = part
         table = torch.stack([sum_S.detach() for sum_S in sums_S.values()]).cpu()
         rows = np.arange(len(first.batch))
-        for number, (turn, count) in enumerate(zip(turns, counts, strict=True)):
-            sums = {term: table[place, number] for place, term in enumerate(sums_S)}
+        for run, (turn, count) in enumerate(zip(turns, counts, strict=True)):
+            sums = {term: table[place, run] for place, term in enumerate(sums_S)}
             try:
                 turn.losses = mean_losses(turn.objective, turn.batch, [(rows, sums)], counts=count, step=turn.step)
             except NotFiniteError as error:
@@ -232,7 +231,7 @@ def _embedding(weights: Mapping[int, Tensor], input: Tensor, weight: Tensor, *_:
     The padding's row gets no gradient, with or without `padding_idx`, because no loss depends on padding.
     """
     table_SVD = weights[id(weight)]
-    runs, vocabulary, _ = table_SVD.shape
+    runs, vocabulary = table_SVD.shape[:2]
     assert input.shape[0] % runs == 0, "ids of a stack have lines of each run"
     first_S = torch.arange(0, runs * vocabulary, vocabulary, device=input.device)
     ids_SN = input.reshape(runs, -1) + first_S[:, None]
