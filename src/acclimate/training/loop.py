@@ -9,6 +9,7 @@ One step, with the file that does each part:
     batch = stream(step)                           the rows of the step, a function of its number   (text/, tasks/)
     pieces = layouts_of(objective, batch, plan)    the rows, laid out in pieces of few tokens       (pieces.py)
     losses = accumulate(objective, batch, pieces)  the gradient of the whole step                   (gradients.py)
+                                                   or of the steps of several runs                  (stacked.py)
     clip(...), optimiser.step()                    the weights move                                 (here)
 """
 
