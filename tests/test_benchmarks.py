@@ -114,6 +114,11 @@ def test_what_closes_the_gap_adds_up_and_is_left_out_where_there_is_none(monkeyp
 
 # script -> its options, where {corpus} and {model} are filled in; what its report holds; how often it holds some of it
 WRITTEN = {
+    "stacked_speed": (
+        "--runs 2 --layers 1 --hidden 32 --vocabulary 90 --tokens 6 --batch 2 --steps 2 --warm-up 1 --turns 1",
+        ["\n| device | CPU, ", "\n| 2 | "],
+        {},
+    ),
     "adaptation": (
         "--studies 30 --metric-studies 20 --items 50",
         ["* crossed, 5 adaptations: told apart "],

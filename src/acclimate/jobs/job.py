@@ -23,7 +23,7 @@ from typing import Any, Literal
 
 from filelock import FileLock, Timeout
 
-from acclimate.core import files, ranks, settings
+from acclimate.core import clock, files, ranks, settings
 from acclimate.core.door import is_python, option, python_call
 from acclimate.core.types import Progress, Split, Watch
 
@@ -121,7 +121,8 @@ class Job:
         arguments: dict[str, Any] = {**self.settings, **self.places, **directories}
         about = {"label": self.label, "quick": self.work.quick} | self.depends_on()
         needs = tuple(directories.values())
-        return Call(self.name, self.label, self.work.do, about, run, self.directory(run), arguments, needs, self.alone)
+        tunes, place = self.work.trains == "task", self.directory(run)
+        return Call(self.name, self.label, self.work.do, about, run, place, arguments, needs, self.alone, tunes)
 
 
 @cache
@@ -318,6 +319,7 @@ class Call:
 
     about   what `job.json` says
     needs   directories of finished jobs that the work reads
+    tunes   True if it fine-tunes
     python  True if a Python function started it, so that its messages write options as keywords
     """
 
@@ -330,6 +332,7 @@ class Call:
     arguments: Mapping[str, Any]
     needs: tuple[Path, ...] = ()
     alone: bool = False
+    tunes: bool = False
     python: bool = field(default_factory=is_python)
 
 
@@ -354,10 +357,10 @@ def do_call(call: Call, *, watch: Watch) -> Result:
         ranks.agree(None)
         if call.alone and not ranks.is_first():
             return ranks.agree({})
-        start = time.monotonic()
+        start = clock.seconds()
         result = call.function(out=call.out, watch=noting, **call.arguments)
         if ranks.is_first():
-            files.write_record(call.out / WALL, {"seconds": time.monotonic() - start})
+            files.write_record(call.out / WALL, {"seconds": clock.seconds() - start})
             (call.out / FAILED).unlink(missing_ok=True)
             write_result(call.out, result)
         return ranks.agree(result)

@@ -7,7 +7,7 @@ first in order starts first.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from acclimate.core import ranks
@@ -49,7 +49,7 @@ def do_all(
         for job in waiting:
             do_call(job.call(run), watch=watch)
         return {}
-    workers = current_workers() or ThisProcess()
+    workers = current_workers() or _workers_here(waiting)
     try:
         failed = _Schedule(waiting, run).do(workers, watch, watches or {})
     except BaseException:  # an interruption, or the end of the time
@@ -59,6 +59,17 @@ def do_all(
         if isinstance(error, DamagedError):
             raise error
     return failed
+
+
+def _workers_here(jobs: Sequence[Job]) -> Workers:
+    """Return what runs the jobs in this process: one after the other, unless a GPU can fine-tune several at once."""
+    if sum(job.work.trains == "task" for job in jobs) > 1:
+        from acclimate.jobs.workers_stacked import Stacked
+        from acclimate.training.stacked import pays
+
+        if pays():
+            return Stacked()
+    return ThisProcess()
 
 
 def done(job: Job, run: Path, *, watch: Watch = unwatched) -> Result:

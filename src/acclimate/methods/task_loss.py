@@ -144,6 +144,8 @@ class TaskLoss(Objective):
                  the lowest layer (Howard and Ruder, 2018, "ULMFiT", section 3.2, discriminative fine-tuning)
     """
 
+    stacks = True
+
     def __init__(self, model: PreTrainedModel, *, head_rate: float = 1.0, layer_decay: float = 1.0) -> None:
         super().__init__()
         self.model = model
@@ -171,6 +173,11 @@ class TaskLoss(Objective):
 
     def forward(self, piece: Piece) -> dict[str, Tensor]:
         return {"task": self.compute(outputs_of(self.model, piece), piece)}
+
+    def sums_by_run(self, piece: Piece, runs: int) -> dict[str, Tensor]:
+        # a CRF cannot be in a stack
+        parts = zip(outputs_of(self.model, piece).chunk(runs), target_in_rows(piece).chunk(runs), strict=True)
+        return {"task": torch.stack([self.loss(outputs, target) for outputs, target in parts])}
 
     def compute(self, outputs: Tensor, piece: Piece) -> Tensor:
         """Return the loss as a sum over the piece, from `outputs_of` it."""

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from acclimate.core import files, ranks, settings
+from acclimate.core import clock, files, ranks, settings
 from acclimate.core.types import Cost, Stream
 from acclimate.training.plan import Plan, device, loss_scaler
 
@@ -184,7 +184,7 @@ class Log:
         self.tokens, self.flops, losses = ranks.agree((tokens, flops, [line["loss"] for line in lines[-WINDOW:]]))
         self.spikes = Spikes(losses)
         self.skips = ranks.agree(sum(line.get("skipped", False) for line in lines))
-        self.begun = time.monotonic()
+        self.begun = clock.seconds()
         self.file = open(self.path, "a", encoding="utf-8") if ranks.is_first() else None  # noqa: SIM115
 
     def __enter__(self) -> Log:
@@ -236,7 +236,7 @@ class Log:
         files.write_record(self.clock, about)
 
     def _seconds(self) -> float:
-        return self.before + time.monotonic() - self.begun
+        return self.before + clock.seconds() - self.begun
 
 
 class Spikes:

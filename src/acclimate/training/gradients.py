@@ -101,7 +101,7 @@ def accumulate(
         (loss if scaler is None else scaler.scale(loss)).backward()  # type: ignore[no-untyped-call]
         sums.append((rows_R, {term: value.detach() * share for term, value in terms.items()}))
     let_go(objective)
-    return _means(objective, batch, sums, counts=counts, step=step)
+    return mean_losses(objective, batch, sums, counts=counts, step=step)
 
 
 def _compare(
@@ -175,7 +175,7 @@ def _weighted(objective: Objective, sums: dict[str, Tensor], counts: dict[str, i
     return [objective.weights[term] * value / counts[term] for term, value in sums.items()]
 
 
-def _means(
+def mean_losses(
     objective: Objective,
     batch: Batch,
     sums: list[tuple[np.ndarray, dict[str, Tensor]]],

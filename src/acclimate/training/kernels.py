@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -38,12 +39,15 @@ LONG = 4_096  # tokens of a row times numbers of a head, above which PyTorch's p
 SPREAD = 128  # tokens: the longest row of a GPU's is stated as a multiple, so that compiled code meets few
 FLASH_SIZES = range(8, 257, 8)  # numbers of a head that the kernel of FlashAttention takes
 
+Replaced = Mapping[Callable[..., Any], Callable[..., Any]]  # torch's function -> ours
+NONE: Replaced = MappingProxyType({})
 
-def kernels(plan: Plan, where: torch.device) -> AbstractContextManager[Any]:
-    """In the block, compute attention, and on a CPU dropout, as below."""
-    if not attends_by_row(plan, where):
-        return nullcontext()
-    return Kernels(_ON_CPU if where.type == "cpu" else _ON_GPU)
+
+def kernels(plan: Plan, where: torch.device, others: Replaced = NONE) -> AbstractContextManager[Any]:
+    """In the block, compute attention, and on a CPU dropout, as below. others: further functions that are replaced"""
+    ours = _ON_CPU if where.type == "cpu" else _ON_GPU
+    replaced = {**(ours if attends_by_row(plan, where) else NONE), **others}
+    return Kernels(replaced) if replaced else nullcontext()
 
 
 def attends_by_row(plan: Plan, where: torch.device) -> bool:
@@ -60,20 +64,17 @@ def attends_by_row(plan: Plan, where: torch.device) -> bool:
 
 
 @contextmanager
-def arithmetic(plan: Plan, where: torch.device) -> Iterator[None]:
+def arithmetic(plan: Plan, where: torch.device, others: Replaced = NONE) -> Iterator[None]:
     """In the block, compute matrix products in the plan's precision, and attention and dropout as in `kernels`."""
     narrow = autocast_type(plan.precision, where)
-    with kernels(plan, where), torch.autocast(where.type, dtype=narrow, enabled=narrow is not None):
+    with kernels(plan, where, others), torch.autocast(where.type, dtype=narrow, enabled=narrow is not None):
         yield
 
 
 class Kernels(TorchFunctionMode):
-    """In the block, some functions of torch are replaced by those of this file.
+    """In the block, some functions of torch are replaced. What they call is not."""
 
-    replaced  torch's function -> ours
-    """
-
-    def __init__(self, replaced: Mapping[Callable[..., Any], Callable[..., Any]]) -> None:
+    def __init__(self, replaced: Replaced) -> None:
         super().__init__()
         self.replaced = replaced
 
@@ -242,8 +243,8 @@ def rows_of_gpu(tokens: int, firsts_R: np.ndarray, lengths_R: np.ndarray, where:
     return RowsOfGpu(torch.from_numpy(bounds).to(where), -(-int(np.diff(bounds).max()) // SPREAD) * SPREAD)
 
 
-_ON_CPU: dict[Callable[..., Any], Callable[..., Any]] = {
+_ON_CPU: Replaced = {
     functional.scaled_dot_product_attention: attention,
     functional.dropout: dropout,
 }
-_ON_GPU: dict[Callable[..., Any], Callable[..., Any]] = {functional.scaled_dot_product_attention: attention}
+_ON_GPU: Replaced = {functional.scaled_dot_product_attention: attention}

@@ -9,6 +9,7 @@ One step, with the file that does each part:
     batch = stream(step)                           the rows of the step, a function of its number   (text/, tasks/)
     pieces = layouts_of(objective, batch, plan)    the rows, laid out in pieces of few tokens       (pieces.py)
     losses = accumulate(objective, batch, pieces)  the gradient of the whole step                   (gradients.py)
+                                                   or of the steps of several runs                  (stacked.py)
     clip(...), optimiser.step()                    the weights move                                 (here)
 """
 
@@ -17,7 +18,6 @@ from __future__ import annotations
 import ctypes
 import math
 import platform
-import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -28,14 +28,15 @@ from typing import Any
 import torch
 from torch.distributed._composable.replicate import replicate
 
-from acclimate.core import machines, ranks
+from acclimate.core import clock, machines, ranks
 from acclimate.core.types import Cost, NotFiniteError, Stream
-from acclimate.training.gradients import accumulate, config_of, layouts_of, name_texts, way_out
+from acclimate.training.gradients import config_of, layouts_of, name_texts, way_out
 from acclimate.training.kernels import kernels
 from acclimate.training.objective import Objective
 from acclimate.training.pieces import Layout
 from acclimate.training.plan import Plan, device, loss_scaler
 from acclimate.training.shards import clip, end, is_sharded, recomputed, shard, unsharded
+from acclimate.training.stacked import GRADIENT
 
 TRIM_THRESHOLD, MMAP_MAX = -1, -4  # parameters of mallopt(3)
 MOST_BYTES = 2**31 - 1
@@ -126,17 +127,17 @@ def train(
     with ahead, recomputed(objective, partial(kernels, plan, where)) if plan.recompute else nullcontext():
         waiting = ahead.submit(stream, start) if start < plan.steps else None
         for step in range(start, plan.steps):
-            begun = time.perf_counter()
+            begun = clock.seconds()
             assert waiting is not None
             batch = waiting.result()
-            waited = time.perf_counter() - begun
+            waited = clock.seconds() - begun
             waiting = ahead.submit(stream, step + 1) if step + 1 < plan.steps else None
 
             # the gradient of the whole step: each term's sum over all pieces, divided once by its count
             pieces = layouts_of(objective, batch, plan, where)
             if step == start and where.type == "cpu":
                 _require_memory(objective, pieces)
-            losses = accumulate(objective, batch, pieces, plan, step=step, where=where, scaler=scaler)
+            losses = GRADIENT.get()(objective, batch, pieces, plan, step=step, where=where, scaler=scaler)
             if scaler is not None:
                 scaler.unscale_(optimiser)
             _call_hook(objective, "on_gradients", gradients=True)
@@ -171,7 +172,7 @@ def train(
                 flops=objective.flops(batch),
                 padded=sum(piece.tokens for piece in pieces) - len(batch.ids),
                 skipped=skipped,
-                seconds=time.perf_counter() - begun,
+                seconds=clock.seconds() - begun,
                 waited=waited,
                 documents=batch.names,
             )

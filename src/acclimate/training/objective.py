@@ -42,6 +42,7 @@ class Objective(nn.Module):
     weights: dict[str, float]
     couples_rows = False
     shares_lines = False  # True where the model keeps rows apart that share a line (training/pieces.py)
+    stacks = False  # True where it has `sums_by_run`
 
     @abstractmethod
     def counts(self, batch: Batch) -> dict[str, int]:
@@ -50,6 +51,10 @@ class Objective(nn.Module):
     @abstractmethod
     def forward(self, piece: Piece) -> dict[str, Tensor]:
         """Return each term's sum over the piece, as float32 scalars."""
+
+    def sums_by_run(self, piece: Piece, runs: int) -> dict[str, Tensor]:
+        """Return (S,), what `forward` returns, for each of S equal parts of the piece (training/stacked.py)."""
+        raise NotImplementedError
 
     def views(self, piece: Piece) -> Tensor:
         """Return (R, V, D) float32, the vectors that each row is compared by, in the order of the layout's rows.
