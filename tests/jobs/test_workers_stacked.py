@@ -60,7 +60,7 @@ def check_same(jobs: list[Job], run: Path, alone: Path) -> None:
 
 
 def test_fine_tunings_side_by_side_end_as_alone(jobs, alone, tmp_path, monkeypatch):
-    monkeypatch.setattr(stacked, "pays", lambda: True)
+    monkeypatch.setattr(stacked, "is_chosen", lambda: True)
     sizes, accumulate, begun = [], stacked._Stack.accumulate, time.monotonic()
     monkeypatch.setattr(stacked._Stack, "accumulate", lambda *step: (sizes.append(len(step[1])), accumulate(*step)))
     failed = do_all(jobs, tmp_path)
@@ -82,7 +82,7 @@ def test_what_was_stopped_goes_on_alone_or_side_by_side(error, jobs, alone, tmp_
             raise error
 
     threads = threading.active_count()
-    monkeypatch.setattr(stacked, "pays", lambda: True)
+    monkeypatch.setattr(stacked, "is_chosen", lambda: True)
     with pytest.raises(error):
         do_all(jobs[:3], tmp_path / "run", watch=stopping)
     assert threading.active_count() == threads
@@ -91,4 +91,4 @@ def test_what_was_stopped_goes_on_alone_or_side_by_side(error, jobs, alone, tmp_
     for name in ("copy", "run"):
         do_all(jobs[:3], tmp_path / name)
         check_same(jobs[:3], tmp_path / name, alone)
-        monkeypatch.setattr(stacked, "pays", lambda: False)
+        monkeypatch.setattr(stacked, "is_chosen", lambda: False)

@@ -62,12 +62,12 @@ def do_all(
 
 
 def _workers_here(jobs: Sequence[Job]) -> Workers:
-    """Return what runs the jobs in this process: one after the other, unless a GPU can fine-tune several at once."""
+    """Return what runs the jobs in this process: one after the other, or fine-tunings side by side on a GPU."""
     if sum(job.work.trains == "task" for job in jobs) > 1:
         from acclimate.jobs.workers_stacked import Stacked
-        from acclimate.training.stacked import pays
+        from acclimate.training.stacked import is_chosen
 
-        if pays():
+        if is_chosen():
             return Stacked()
     return ThisProcess()
 

@@ -20,6 +20,7 @@ Shape suffixes: S runs of a stack, N numbers of a run, I inputs, O outputs, V vo
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
@@ -50,11 +51,11 @@ GRADIENT: ContextVar[Gradient] = ContextVar("GRADIENT", default=accumulate)
 """What computes the gradient of this run's steps; it has the arguments and the result of `accumulate`."""
 
 
-def pays() -> bool:
-    """Return whether this process computes steps of several runs at once: with one CUDA device, of which the processor
-    uses a part. On a CPU equal seeds have to give equal bytes.
+def is_chosen() -> bool:
+    """Return whether this process computes steps of several runs at once: with $ACCLIMATE_STACKED=1, on one CUDA
+    device. On a CPU it gained nothing, and equal seeds have to give equal bytes; no GPU has measured it yet.
     """
-    return ranks.world() == 1 and device().type == "cuda"
+    return os.environ.get("ACCLIMATE_STACKED") == "1" and ranks.world() == 1 and device().type == "cuda"
 
 
 @dataclass(eq=False)
