@@ -13,7 +13,7 @@ from acclimate.reading.labels import Stated
 
 if TYPE_CHECKING:
     from acclimate.data.gather import Leaks, Raw
-    from acclimate.reading.labelled import LabelledFiles
+    from acclimate.reading.labelled_files import LabelledFiles
 
 Separated = Literal["line", "blank"]
 
@@ -56,7 +56,7 @@ class TaskOptions:
     def labelled_files(self, task: Any) -> LabelledFiles:
         """Return the labelled files that a user's task becomes, after the checks that need no reading of all."""
         from acclimate.data.as_files import HubChoice, labelled_files
-        from acclimate.reading.labelled import LabelledFiles, check_labelled_files
+        from acclimate.reading.labelled_files import LabelledFiles, check_labelled_files
 
         check_ready({**vars(self), "task": task})
         names = {field.name for field in fields(LabelledFiles)} & vars(self).keys() - {"dev", "test"}

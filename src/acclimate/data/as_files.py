@@ -33,7 +33,7 @@ from acclimate.core.settings import digest
 from acclimate.core.types import SPLITS, Split
 from acclimate.data.dataset import SPLIT_NAMES, Rows, Source, Table, group_by_split, parquet_table
 from acclimate.reading.formats.squad import question_of
-from acclimate.reading.labelled import LabelledFiles
+from acclimate.reading.labelled_files import LabelledFiles
 from acclimate.reading.source import QUESTION_COLUMNS
 from acclimate.reading.tables import no_column
 from acclimate.text.documents import check_documents, class_names, dataset_files, files_of, is_dataset

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from operator import eq
@@ -42,7 +42,7 @@ from acclimate.tasks.tags import (
     tags_of_brackets,
     text_of,
 )
-from acclimate.text.untrusted import unsound
+from acclimate.text.untrusted import RowValues, unsound
 
 LONGEST = 10_000  # words of a sentence; in a longer one, empty lines must be missing
 FEWEST_DOCUMENTS = 20  # with fewer documents, a split does not keep them whole
@@ -227,15 +227,21 @@ def tagged_rows(
     """
     if not is_tagged_table(source, columns):
         return [*_tagged_lines(source, fields or fields_of(source, columns)[0])], []
-    roles = columns.stated()
     with named_roles(columns):
-        rows = [
-            Rejected(place, values) if isinstance(values, str) else _listed(number, place, values, roles)
-            for number, (place, values) in enumerate(table_rows(source, columns.names()), 1)
-        ]
+        rows = _listed_rows(table_rows(source, columns.names()), columns)
     if any(isinstance(row, Row) for row in rows) or not _has_word_rows(source, columns):
         return rows, []
-    return _word_rows(source, columns)
+    sentences, columns, notes = _sentences_of_words(source, columns)
+    return _listed_rows(sentences, columns), notes
+
+
+def _listed_rows(sentences: Iterable[tuple[str, RowValues]], columns: Columns) -> list[Row | Rejected]:
+    """Return the rows of sentences, whose words and tags are lists. sentences: as of `table_rows`"""
+    roles = columns.stated()
+    return [
+        Rejected(place, values) if isinstance(values, str) else _listed(number, place, values, roles)
+        for number, (place, values) in enumerate(sentences, 1)
+    ]
 
 
 def is_tagged_table(source: Source, columns: Columns) -> bool:
@@ -312,8 +318,9 @@ def _others(source: Source, columns: Columns) -> list[str]:
     return [name for name in values if name not in columns.names()] if not isinstance(values, str) else []
 
 
-def _word_rows(source: Source, columns: Columns) -> tuple[list[Row | Rejected], list[str]]:
-    """Return the sentences of a table with a word and its tag a row, and notes on how they were found.
+def _sentences_of_words(source: Source, columns: Columns) -> tuple[list[tuple[str, RowValues]], Columns, list[str]]:
+    """Return the sentences of a table with a word and its tag a row, the columns but that which tells sentences apart,
+    and notes on how they were found.
 
     A sentence is a run of rows with one value of the column of sentences and of that of documents, if there is one. An
     empty value continues the sentence. Raises ValueError without a column of sentences, and for shuffled rows.
@@ -329,7 +336,6 @@ def _word_rows(source: Source, columns: Columns) -> tuple[list[Row | Rejected], 
     document = columns.group if columns.group != sentence else None
     document = document or _column_named(IN_DOCUMENT, source, columns)
     keys = [sentence, *([document] if document and document != sentence else [])]
-    roles = {role: column for role, column in columns.stated().items() if column != sentence}
     current = [""] * len(keys)
     runs: list[tuple[str, tuple[str, ...], list[Any]]] = []  # first row's place, values of the keys, rows
     for place, values in table_rows(source, [*columns.names(), *keys]):
@@ -359,14 +365,15 @@ def _word_rows(source: Source, columns: Columns) -> tuple[list[Row | Rejected], 
             f"{source.name}: {sum(count > 1 for count in counts.values()):,} of {len(counts):,} values of {named} come "
             f"again in later rows, such as {shown(again[0])}. Each run of rows is a sentence. {way_out}."
         )
-    sentences: list[Row | Rejected] = []
-    for number, (place, _, rows) in enumerate(runs, 1):
+    sentences: list[tuple[str, RowValues]] = []
+    for place, _, rows in runs:
         if fault := next((values for values in rows if isinstance(values, str)), ""):
-            sentences.append(Rejected(place, fault))
+            sentences.append((place, fault))
             continue
-        sides = {roles[role]: [values.get(roles[role]) for values in rows] for role in ("text", "label")}
-        sentences.append(_listed(number, place, {**rows[0], **sides}, roles))
-    return sentences, notes
+        lists = {name: [values.get(name) for values in rows] for name in (columns.text, columns.label)}
+        sentences.append((place, {**rows[0], **lists}))
+    own: dict[str, Any] = {role: None for role, column in columns.stated().items() if column == sentence}
+    return sentences, replace(columns, **own), notes
 
 
 def word_lines(source: Source) -> Iterator[tuple[int, str, str]]:

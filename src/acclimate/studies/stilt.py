@@ -45,7 +45,8 @@ from acclimate.races.tables import row_id
 from acclimate.reading import labelled as files
 from acclimate.reading.datasets import blurb
 from acclimate.reading.datasets.catalogue import dataset_named
-from acclimate.reading.labelled import Labelled, LabelledFiles
+from acclimate.reading.labelled import Labelled
+from acclimate.reading.labelled_files import LabelledFiles
 from acclimate.reports import page
 from acclimate.reports.page import Section, amount
 from acclimate.studies.inputs import (

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -30,6 +29,7 @@ from acclimate.tasks.task import Kind, Metric, Task, checked_splits
 LOOKS = "looks.jsonl"
 _ABOUT = "task.json"
 _SEALED = "sealed.json"
+PREPARED = (files.MANIFEST, _ABOUT, _SEALED)  # files that only the directory of a prepared task has
 
 
 def shares_of(examples: Iterable[Example]) -> dict[str, float]:
@@ -253,16 +253,6 @@ def open_prepared(path: Path) -> Prepared:
         sizes=about["sizes"],
         hashes=about["hashes"],
     )
-
-
-def check_unprepared(path: Path) -> None:
-    """Raise ValueError if the path of a labelled file is a prepared task, a file of one, or the folder of its run."""
-    places = (path, path / "data") if os.path.isdir(path) else (path.parent,)
-    if any(all(os.path.exists(place / name) for name in (files.MANIFEST, _ABOUT, _SEALED)) for place in places):
-        raise ValueError(
-            f"{path} belongs to a prepared task, whose test labels are sealed. Name the labelled files that it was "
-            f"prepared from, with the same options (with {option('split_seed')} too, if acclimate made the split)"
-        )
 
 
 def _lines(examples: Sequence[Example]) -> bytes:
