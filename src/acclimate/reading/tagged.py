@@ -365,14 +365,15 @@ def _sentences_of_words(source: Source, columns: Columns) -> tuple[list[tuple[st
             f"{source.name}: {sum(count > 1 for count in counts.values()):,} of {len(counts):,} values of {named} come "
             f"again in later rows, such as {shown(again[0])}. Each run of rows is a sentence. {way_out}."
         )
+    roles = columns.stated()
     sentences: list[tuple[str, RowValues]] = []
     for place, _, rows in runs:
         if fault := next((values for values in rows if isinstance(values, str)), ""):
             sentences.append((place, fault))
             continue
-        lists = {name: [values.get(name) for values in rows] for name in (columns.text, columns.label)}
+        lists = {name: [values.get(name) for values in rows] for name in (roles["text"], roles["label"])}
         sentences.append((place, {**rows[0], **lists}))
-    own: dict[str, Any] = {role: None for role, column in columns.stated().items() if column == sentence}
+    own: dict[str, Any] = {role: None for role, column in roles.items() if column == sentence}
     return sentences, replace(columns, **own), notes
 
 

@@ -183,22 +183,21 @@ def prepare(task: Task, source: Path, path: Path) -> Prepared:
     hashes = {"about": settings.digest(about)}
     hashes |= {split: files.sha256_of_bytes(_lines(splits[split])) for split in SPLITS}
     hashes["sealed"] = files.sha256_of_bytes(sealed)
-    if (path / files.MANIFEST).exists():
-        before = open_prepared(path)
-        if dict(before.hashes) != hashes:
-            raise ValueError(
-                f"{path} has other data than {source} now gives. Another run ({before.name}) began there, or the "
-                f"file changed, or a setting such as rows or max_tokens. Choose another {option('out')}"
-            )
-        return before
-    open_splits = {**splits, "test": [_without_label(example, task.kind) for example in splits["test"]]}
-    with files.new_directory(path) as temporary:
-        for split in SPLITS:
-            files.write_bytes(temporary / f"{split}.jsonl", _lines(open_splits[split]))
-        files.write_bytes(temporary / _SEALED, sealed)
-        sizes = {split: len(splits[split]) for split in SPLITS}
-        files.write_json(temporary / _ABOUT, {**about, "source": task.source, "sizes": sizes, "hashes": hashes})
-    return open_prepared(path)
+    if not (path / files.MANIFEST).exists():
+        open_splits = {**splits, "test": [_without_label(example, task.kind) for example in splits["test"]]}
+        with files.new_directory(path) as temporary:
+            for split in SPLITS:
+                files.write_bytes(temporary / f"{split}.jsonl", _lines(open_splits[split]))
+            files.write_bytes(temporary / _SEALED, sealed)
+            sizes = {split: len(splits[split]) for split in SPLITS}
+            files.write_json(temporary / _ABOUT, {**about, "source": task.source, "sizes": sizes, "hashes": hashes})
+    prepared = open_prepared(path)
+    if dict(prepared.hashes) != hashes:
+        raise ValueError(
+            f"{path} has other data than {source} now gives. Another run ({prepared.name}) began there, or the "
+            f"file changed, or a setting such as rows or max_tokens. Choose another {option('out')}"
+        )
+    return prepared
 
 
 def with_fewer(task: Prepared, rows: Sequence[int], path: Path, *, dev: Sequence[int] | None = None) -> Prepared:
