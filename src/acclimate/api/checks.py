@@ -20,7 +20,7 @@ from acclimate.studies import Study
 if TYPE_CHECKING:
     from acclimate.reading.labelled_files import LabelledFiles
 
-# options of labelled files: fields of reading.labelled.LabelledFiles, where split_seed is `seed`, and of HubChoice
+# options of labelled files: fields of reading.labelled_files.LabelledFiles (split_seed is `seed`) and of HubChoice
 LABELLED = (
     *("dev", "test", "text", "pair", "label", "labels", "group", "id", "kind", "separator", "fold_labels", "repair"),
     *("metric", "max_tokens", "split_seed"),

@@ -27,8 +27,8 @@ class TaskOptions:
                  "text" (pairs that share a text)
     label        the name of a column, or a list of columns of 0 and 1, one for each label
     labels       names of the classes 0, 1, ... or of the places of vectors of 0 and 1
-    kind, separator, fold_labels, repair, metric, max_tokens, split_seed   as of `reading.labelled.LabelledFiles`, which
-                 calls the last one `seed`
+    kind, separator, fold_labels, repair, metric, max_tokens, split_seed   as of LabelledFiles
+                 (reading/labelled_files.py), which calls the last one `seed`
     config, split, revision   of a dataset of the hub; split: to train on
     data         the folder of a benchmark; then `task` names one of its datasets, such as "SciERC"
     """

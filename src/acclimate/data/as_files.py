@@ -277,9 +277,10 @@ def source_of(held: Any, choice: HubChoice) -> Source | None:
 def _open_folder(folder: Path) -> Source | None:
     """Return the splits of a folder that `datasets` saved, or of Parquet files; None for another path."""
     splits: dict[str, Callable[[], Rows]] = {}
-    if is_dataset(folder):
+    has_splits = (folder / SAVED_SPLITS).is_file()
+    if is_dataset(folder) and not has_splits:
         splits = {"train": partial(saved_table, folder)}
-    elif (folder / SAVED_SPLITS).is_file():
+    elif has_splits:
         listed = files.read_json(folder / SAVED_SPLITS)
         names = listed.get("splits") if isinstance(listed, dict) else None
         if not isinstance(names, list) or not all(isinstance(name, str) and Path(name).name == name for name in names):

@@ -181,12 +181,12 @@ def _read_tables(labelled: LabelledFiles, limits: ReadLimits) -> Labelled:
     values = [row.label for row in rows["train"] if isinstance(row, Row)]
     kind = task_kind(values, kind=labelled.kind, separator=separator, where=column)
     if kind == "tokens":
-        return _tagged(labelled, sources, rows, notes, fields)
+        return _read_tagged(labelled, sources, rows, notes, fields)
     if not (on_form or on_names) or not any(isinstance(value, list) for value in values):
         check_separator(values, kind, separator=separator, where=column)
     files = {split: labelled_rows(sources[split], part, kind, columns, separator) for split, part in rows.items()}
     if kind == "span":
-        return _questions(labelled, files, notes)
+        return _read_questions(labelled, files, notes)
     files, spelling = one_label_spelling(files, kind, fold=labelled.fold_labels or labelled.repair)
     files, on_groups = one_group_spelling(files)
     train, name = files["train"].placed(), sources["train"].name
@@ -198,7 +198,7 @@ def _read_tables(labelled: LabelledFiles, limits: ReadLimits) -> Labelled:
             check_seen(train, files[split].placed(), where=name)
     notes += notes_on_names(train, where=name)
     notes += notes_on_singles(train, tuple(split for split in SPLITS if split not in files))
-    return _divided(labelled, files, examples_of(files, kind), kind=kind, notes=notes)
+    return _labelled_task(labelled, files, examples_of(files, kind), kind=kind, notes=notes)
 
 
 def _fields(sources: Mapping[Split, Source], labelled: LabelledFiles) -> tuple[dict[Split, Fields], list[str]]:
@@ -282,7 +282,7 @@ def _check_bond(source: Source, labelled: LabelledFiles) -> None:
         )
 
 
-def _tagged(
+def _read_tagged(
     labelled: LabelledFiles,
     sources: Mapping[Split, Source],
     rows: Mapping[Split, Sequence[Row | Rejected]],
@@ -314,7 +314,7 @@ def _tagged(
     usual = usual_metric(tags, metric=labelled.metric, where=where)
     notes = [*notes_on_rows(files), *notes, *on_tags, *spelling, *on_groups]
     notes += notes_on_tags(files["train"].labels, labelled.metric or usual, where=where)
-    return _divided(labelled, files, examples_of(files, "tokens"), kind="tokens", notes=notes, usual=usual)
+    return _labelled_task(labelled, files, examples_of(files, "tokens"), kind="tokens", notes=notes, usual=usual)
 
 
 def _taken_apart(labels: Sequence[tuple[str, Label]]) -> list[tuple[str, Label]]:
@@ -322,7 +322,7 @@ def _taken_apart(labels: Sequence[tuple[str, Label]]) -> list[tuple[str, Label]]
     return [(place, tuple(part for tag in classes_in(label) for part in joined_tags(tag))) for place, label in labels]
 
 
-def _questions(labelled: LabelledFiles, files: Mapping[Split, LabelledRows], notes: list[str]) -> Labelled:
+def _read_questions(labelled: LabelledFiles, files: Mapping[Split, LabelledRows], notes: list[str]) -> Labelled:
     """Return what `read_files` returns for questions: an article may be in two files, a question may not."""
     rows = [row for file in files.values() for row in file.rows]
     articles, questions = {row.id: row.group for row in rows}, numbered_questions(rows)
@@ -334,7 +334,7 @@ def _questions(labelled: LabelledFiles, files: Mapping[Split, LabelledRows], not
     titles = {articles[row.id] for row in splits["train"]} - {""}
     if len(titles) >= FEWEST_ARTICLES and len(files) < len(SPLITS):
         splits["train"] = [replace(row, group=row.group or articles[row.id]) for row in splits["train"]]
-    read = _divided(labelled, files, splits, kind="span", notes=[*notes_on_rows(files), *notes])
+    read = _labelled_task(labelled, files, splits, kind="span", notes=[*notes_on_rows(files), *notes])
     scored = {split: tuple(scored_questions(rows, questions, split)) for split, rows in read.splits.items()}
     notes = [*read.notes]
     if questions:
@@ -346,7 +346,7 @@ def _questions(labelled: LabelledFiles, files: Mapping[Split, LabelledRows], not
     return replace(read, splits=scored, notes=tuple(notes), articles=articles)
 
 
-def _divided(
+def _labelled_task(
     labelled: LabelledFiles,
     files: Mapping[Split, LabelledRows],
     splits: Mapping[Split, Sequence[Example]],
