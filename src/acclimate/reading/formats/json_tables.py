@@ -185,7 +185,7 @@ def _task_rows(tasks: Sequence[Mapping[str, Any]], columns: Sequence[str], name:
             f"{name}: its tasks of Label Studio have no result in `annotations`, and predictions are not read. Export "
             "annotated tasks"
         )
-    used = [control for control in types if control in columns] or [*types][: len(types) == 1]
+    used = [control for control in types if len(types) == 1 or control in columns]
     if not used and any(not any(column in task["data"] for task in tasks) for column in columns):
         ways = " or ".join(option("label", control) for control in types)
         raise ValueError(
