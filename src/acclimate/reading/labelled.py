@@ -57,18 +57,15 @@ from acclimate.reading.source import QUESTION_COLUMNS, WORKBOOK, Source
 from acclimate.reading.splitting import BONDS, grouped, split_off
 from acclimate.reading.tables import Columns, FileRead, Row, read_rows, table_rows
 from acclimate.reading.tagged import (
-    Fields,
-    check_tags,
-    fields_of,
     is_tagged_table,
     lists_of_tags,
     notes_on_tags,
-    split_documents,
     standard_labels,
     tagged_rows,
     usual_metric,
     words_with_tags,
 )
+from acclimate.reading.word_lines import Fields, check_tags, fields_of, split_documents
 from acclimate.tasks.metrics import metric_for
 from acclimate.tasks.tags import joined_tags
 from acclimate.tasks.task import Kind, Metric, Task, classes_in, sampled
