@@ -224,7 +224,8 @@ def examine_files(directory: Path, corpus: Path) -> dict[str, Any]:
     from acclimate.data.doctor import examine
     from acclimate.data.materials import RawText
     from acclimate.data.model import open_model
-    from acclimate.reading.labelled import LabelledFiles, read_files
+    from acclimate.reading.labelled import read_files
+    from acclimate.reading.labelled_files import LabelledFiles
 
     note("import")
     files = {split: directory / f"{split}.csv" for split in SPLITS}

@@ -29,7 +29,8 @@ from acclimate.jobs.run import do_all
 from acclimate.jobs.where import Where, working
 from acclimate.models.encoder import new_encoder, save_model
 from acclimate.races import work
-from acclimate.reading.labelled import LabelledFiles, read_files
+from acclimate.reading.labelled import read_files
+from acclimate.reading.labelled_files import LabelledFiles
 from acclimate.tasks.prepared import prepare
 from acclimate.text.corpus import write_corpus
 from acclimate.text.vocabulary import train_tokenizer

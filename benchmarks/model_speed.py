@@ -24,7 +24,8 @@ from acclimate.methods.tuning.head import training_rows
 from acclimate.models.classifier import load_classifier
 from acclimate.models.encoder import load_masked_language_model
 from acclimate.models.loading import load_tokenizer, resolved
-from acclimate.reading.labelled import LabelledFiles, read_files
+from acclimate.reading.labelled import read_files
+from acclimate.reading.labelled_files import LabelledFiles
 from acclimate.tasks.prepared import prepare
 from acclimate.text.corpus import write_corpus
 from acclimate.text.streams import masked_stream, rows_stream

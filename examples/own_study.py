@@ -16,7 +16,7 @@ from acclimate.races.planning.dry_run import dry_run
 from acclimate.races.recipe import RaceRecipe
 from acclimate.races.run import run
 from acclimate.races.tables import write
-from acclimate.reading.labelled import LabelledFiles
+from acclimate.reading.labelled_files import LabelledFiles
 
 
 @dataclass(frozen=True)

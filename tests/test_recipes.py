@@ -9,7 +9,8 @@ import pytest
 from acclimate.core import settings
 from acclimate.core.types import Document
 from acclimate.methods import METHODS, scratch
-from acclimate.reading.labelled import LabelledFiles, read_files
+from acclimate.reading.labelled import read_files
+from acclimate.reading.labelled_files import LabelledFiles
 from acclimate.tasks.prepared import prepare
 from acclimate.text.corpus import write_corpus
 from acclimate.training.checkpoint import read_log

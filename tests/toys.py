@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from acclimate.data.materials import Materials
     from acclimate.methods.finetune import FinetuneRecipe
     from acclimate.races.report import RaceReport
-    from acclimate.reading.labelled import LabelledFiles
+    from acclimate.reading.labelled_files import LabelledFiles
 
 TOPICS = {
     "heart": ("artery", "valve", "pulse", "aorta", "cardiac"),
@@ -107,7 +107,7 @@ def gathered(inputs: Inputs, *, folds: int = 0, **planned: Any) -> Materials:
 def files_in(inputs: Path) -> tuple[LabelledFiles, Raw]:
     """The labelled files and the raw text there."""
     from acclimate.data.gather import Raw
-    from acclimate.reading.labelled import LabelledFiles
+    from acclimate.reading.labelled_files import LabelledFiles
 
     labelled = LabelledFiles(**{split: inputs / f"{split}.jsonl" for split in SIZES}, max_tokens=32)
     return labelled, Raw(domain=inputs / "domain.txt", general=inputs / "general.txt")

@@ -32,7 +32,8 @@ from acclimate.jobs.where import Where
 from acclimate.models.encoder import load_masked_language_model
 from acclimate.models.loading import identity, load_tokenizer, resolved
 from acclimate.races.recipe import RaceRecipe
-from acclimate.reading.labelled import LabelledFiles, read_files
+from acclimate.reading.labelled import read_files
+from acclimate.reading.labelled_files import LabelledFiles
 from acclimate.shipping import hub
 from acclimate.tasks.prepared import prepare
 from acclimate.text.corpus import write_corpus

@@ -23,7 +23,8 @@ import pytest
 import zstandard
 
 from acclimate.core.types import Document
-from acclimate.reading.labelled import Labelled, LabelledFiles, read_files
+from acclimate.reading.labelled import Labelled, read_files
+from acclimate.reading.labelled_files import LabelledFiles
 from acclimate.text.documents import Documents, read_documents
 from acclimate.text.untrusted import LIMITS
 

@@ -10,7 +10,8 @@ from pyarrow import parquet
 
 from acclimate.data.as_files import _cache_file, labelled_files, raw_text
 from acclimate.data.dataset import group_by_split
-from acclimate.reading.labelled import LabelledFiles, read_files
+from acclimate.reading.labelled import read_files
+from acclimate.reading.labelled_files import LabelledFiles
 from acclimate.text.documents import class_names
 
 STATED = LabelledFiles(train=Path())

@@ -26,7 +26,8 @@ from acclimate.models.encoder import save_model
 from acclimate.races.outcome import path_of, read_outcome
 from acclimate.races.recipe import RaceRecipe
 from acclimate.races.verdict import next_race, spread
-from acclimate.reading.labelled import Labelled, LabelledFiles, read_files
+from acclimate.reading.labelled import Labelled, read_files
+from acclimate.reading.labelled_files import LabelledFiles
 from acclimate.reading.tables import FileRead
 from acclimate.statistics.power import PowerDesign, guessed
 from acclimate.tasks.metrics import metric_named

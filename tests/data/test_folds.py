@@ -10,7 +10,8 @@ from acclimate.core.types import SPLITS
 from acclimate.data.doctor import examine
 from acclimate.data.gather import Inputs, Raw
 from acclimate.data.materials import Materials
-from acclimate.reading.labelled import LabelledFiles, read_files
+from acclimate.reading.labelled import read_files
+from acclimate.reading.labelled_files import LabelledFiles
 from toys import TOPICS, text
 
 

@@ -16,7 +16,7 @@ from acclimate.data import gather as gathering
 from acclimate.data.gather import HELD_OUT, Inputs, Leaks, Raw
 from acclimate.data.materials import Materials, corpus_at, corpus_of_split, listing, note_on
 from acclimate.data.model import check_sources
-from acclimate.reading.labelled import LabelledFiles
+from acclimate.reading.labelled_files import LabelledFiles
 from acclimate.text.corpus import write_corpus
 from acclimate.text.documents import read_documents
 

@@ -23,7 +23,8 @@ from acclimate.core.hub import UnreachableError, hub_errors
 from acclimate.data import as_files, hub
 from acclimate.data.as_files import HubChoice, labelled_files, raw_text
 from acclimate.data.gather import read_dataset
-from acclimate.reading.labelled import LabelledFiles, read_files
+from acclimate.reading.labelled import read_files
+from acclimate.reading.labelled_files import LabelledFiles
 from acclimate.shipping import predict
 from acclimate.shipping import texts as shipping
 from acclimate.shipping.writers import Predicted

@@ -18,7 +18,7 @@ from acclimate.data.model import open_model
 from acclimate.methods import finetune, probe
 from acclimate.methods.tuning import head as initial_head
 from acclimate.methods.tuning.looks import predicted_dev
-from acclimate.reading.labelled import LabelledFiles
+from acclimate.reading.labelled_files import LabelledFiles
 from acclimate.tasks.metrics import metric_named
 from acclimate.tasks.prepared import prepare
 from acclimate.tasks.task import Task

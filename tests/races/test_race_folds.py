@@ -28,7 +28,7 @@ from acclimate.races.outcome import Outcome, probe_row
 from acclimate.races.recipe import RaceRecipe
 from acclimate.races.report import RaceReport
 from acclimate.races.verdict import warnings
-from acclimate.reading.labelled import LabelledFiles
+from acclimate.reading.labelled_files import LabelledFiles
 from acclimate.shipping.ship import ship
 from acclimate.statistics.folds import components_of_rows, row_interval
 from acclimate.statistics.variance import p_value, resample

@@ -11,7 +11,8 @@ import acclimate
 from acclimate.data.doctor import examine, removed
 from acclimate.methods.ranking.bm25 import Bm25
 from acclimate.methods.ranking.search import rankings
-from acclimate.reading.labelled import LabelledFiles, read_files
+from acclimate.reading.labelled import read_files
+from acclimate.reading.labelled_files import LabelledFiles
 from acclimate.tasks.prepared import open_prepared
 from search_files import write_toy
 from sentence_model import make_sentence_model

@@ -19,7 +19,8 @@ import pytest
 import squad_files
 from acclimate.core.types import SPLITS, Example
 from acclimate.reading.formats.squad import IMPOSSIBLE
-from acclimate.reading.labelled import LabelledFiles, read_files
+from acclimate.reading.labelled import read_files
+from acclimate.reading.labelled_files import LabelledFiles
 from acclimate.tasks.prepared import prepare
 from acclimate.tasks.spans import PASSAGE
 from acclimate.tasks.task import checked_splits

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from acclimate.reading.labelled import LabelledFiles, read_files
+from acclimate.reading.labelled import read_files
+from acclimate.reading.labelled_files import LabelledFiles
 from acclimate.reading.labels import class_name, list_in
 
 WORDS = ("cell", "goal", "price", "river", "team", "market", "gene")

@@ -7,7 +7,8 @@ import pytest
 
 from acclimate.core.types import Rejected
 from acclimate.reading.formats.annotated import Annotated, Mention, StatedMention, checked
-from acclimate.reading.labelled import LabelledFiles, read_files
+from acclimate.reading.labelled import read_files
+from acclimate.reading.labelled_files import LabelledFiles
 from acclimate.reading.mentions import notes_on_mentions, tagged
 from acclimate.tasks.tags import entities
 

@@ -17,7 +17,7 @@ from acclimate.races.contestants import enter
 from acclimate.races.recipe import RaceRecipe
 from acclimate.reading.datasets.catalogue import Dataset, split_form
 from acclimate.reading.formats.delimited import jsonl_examples
-from acclimate.reading.labelled import LabelledFiles
+from acclimate.reading.labelled_files import LabelledFiles
 from acclimate.reading.published import CATALOGUES, published
 from acclimate.tasks.metrics import metric_named
 from acclimate.tasks.prepared import prepare

@@ -7,7 +7,8 @@ from itertools import pairwise
 import pytest
 
 from acclimate.core.types import Example, Label, Split
-from acclimate.reading.labelled import LabelledFiles, read_files
+from acclimate.reading.labelled import read_files
+from acclimate.reading.labelled_files import LabelledFiles
 from acclimate.reading.splitting import SHARES, divide, fold_rows, grouped, nested_subsets, split_off, template_keys
 from acclimate.tasks.task import Kind
 from made_up_tasks import text

@@ -11,7 +11,8 @@ import pyarrow.parquet
 import pytest
 
 from acclimate.core.types import SPLITS, Example
-from acclimate.reading.labelled import Labelled, LabelledFiles, read_files
+from acclimate.reading.labelled import Labelled, read_files
+from acclimate.reading.labelled_files import LabelledFiles
 from acclimate.tasks.prepared import prepare
 from acclimate.tasks.tags import words_of
 

@@ -24,7 +24,7 @@ from acclimate.races import work
 from acclimate.races.design import Design
 from acclimate.races.outcome import read_outcome
 from acclimate.races.verdict import established
-from acclimate.reading.labelled import LabelledFiles
+from acclimate.reading.labelled_files import LabelledFiles
 from acclimate.statistics.significance import ONE_ADAPTATION
 from acclimate.studies import FAILED, STUDIES, Study, dry_run_study, run_study, write_tables
 

@@ -19,7 +19,7 @@ from acclimate.races.compare import MAIN
 from acclimate.races.outcome import Outcome
 from acclimate.races.run import run
 from acclimate.races.tables import as_csv, write
-from acclimate.reading.labelled import LabelledFiles
+from acclimate.reading.labelled_files import LabelledFiles
 from acclimate.reading.published import read_task
 from acclimate.reports.table import HEADING
 from acclimate.studies import STUDIES

@@ -15,7 +15,7 @@ from acclimate.races.design import Design
 from acclimate.races.outcome import Outcome
 from acclimate.races.run import run
 from acclimate.races.tables import as_csv
-from acclimate.reading.labelled import LabelledFiles
+from acclimate.reading.labelled_files import LabelledFiles
 from acclimate.reports.table import DOMAIN_HEADING, HEADING
 from acclimate.studies.tapter import TapterStudyRecipe, design
 from acclimate.tasks.metrics import METRICS, reported_with

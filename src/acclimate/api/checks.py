@@ -18,9 +18,9 @@ from acclimate.models.loading import SCRATCH
 from acclimate.studies import Study
 
 if TYPE_CHECKING:
-    from acclimate.reading.labelled import LabelledFiles
+    from acclimate.reading.labelled_files import LabelledFiles
 
-# options of labelled files: fields of reading.labelled.LabelledFiles, where split_seed is `seed`, and of HubChoice
+# options of labelled files: fields of reading.labelled_files.LabelledFiles (split_seed is `seed`) and of HubChoice
 LABELLED = (
     *("dev", "test", "text", "pair", "label", "labels", "group", "id", "kind", "separator", "fold_labels", "repair"),
     *("metric", "max_tokens", "split_seed"),
@@ -210,7 +210,7 @@ def _check_datasets(recipe: Any, data: Path | None) -> None:
 def _check_dataset(named: Any, data: Path | None) -> None:
     """Raises ValueError unless this is a labelled file, with its columns if they are stated, or a dataset in `data`."""
     from acclimate.data.as_files import is_hub_id, labelled_files
-    from acclimate.reading.labelled import LabelledFiles, check_labelled_files, with_way_out
+    from acclimate.reading.labelled_files import LabelledFiles, check_labelled_files, with_way_out
     from acclimate.reading.published import check_published, unplaced
     from acclimate.reading.tables import ColumnError
 
@@ -294,7 +294,7 @@ def label_names(listed: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def labelled_files_of(parameters: Mapping[str, Any]) -> LabelledFiles:
-    from acclimate.reading.labelled import LabelledFiles
+    from acclimate.reading.labelled_files import LabelledFiles
 
     files = {name: parameters[name] for name in LABELLED if name != "split_seed"}
     files |= {"label": label_columns(files["label"]), "labels": label_names(files["labels"])}
@@ -315,7 +315,7 @@ def apart(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 def check_files(parameters: Mapping[str, Any]) -> None:
     """Raises ValueError for labelled files and raw text that are not there, and for columns that the files lack."""
-    from acclimate.reading.labelled import check_labelled_files
+    from acclimate.reading.labelled_files import check_labelled_files
     from acclimate.text.documents import check_documents
 
     name, data = str(parameters["task"]), parameters.get("data")

@@ -21,13 +21,15 @@ def run_method(method: str, recipe: Any, out: Path, *, separated: Literal["line"
     """
     from dataclasses import fields, replace
 
+    from acclimate.core import files
     from acclimate.core.types import Progress
     from acclimate.data.materials import corpus_at
     from acclimate.jobs.refused import removed_if_refused
     from acclimate.methods import METHODS
     from acclimate.models.configuration import require_model
+    from acclimate.models.formats import PROVENANCE
     from acclimate.models.loading import load_tokenizer, resolved
-    from acclimate.models.sentence_modules import omission
+    from acclimate.models.sentence_modules import OMITTED
     from acclimate.training.run import UNBEGUN
 
     names = {field.name for field in fields(recipe)}
@@ -42,6 +44,7 @@ def run_method(method: str, recipe: Any, out: Path, *, separated: Literal["line"
                     corpus = corpus_at(getattr(recipe, name), out, separated=separated, watch=watch)
                     recipe = replace(recipe, **{name: corpus.path})
         checkpoint = METHODS[method].adapt(recipe, out, watch=watch)
-    if note := omission(getattr(recipe, "model", ""), checkpoint.path):
+    if reason := files.read_json(checkpoint.path / PROVENANCE).get(OMITTED, ""):
+        note = f"{checkpoint.path} lacks the sentence-transformers modules of {recipe.model}: {reason}"
         watch(Progress("checkpoint", 0, 0, "steps", {"note": note}))
     return checkpoint

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from acclimate.races.planning.dry_run import DryRun
     from acclimate.races.recipe import RaceRecipe
     from acclimate.races.report import RaceReport
-    from acclimate.reading.labelled import LabelledFiles
+    from acclimate.reading.labelled_files import LabelledFiles
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from acclimate.reading.labels import Stated
 
 if TYPE_CHECKING:
     from acclimate.data.gather import Leaks, Raw
-    from acclimate.reading.labelled import LabelledFiles
+    from acclimate.reading.labelled_files import LabelledFiles
 
 Separated = Literal["line", "blank"]
 
@@ -27,8 +27,8 @@ class TaskOptions:
                  "text" (pairs that share a text)
     label        the name of a column, or a list of columns of 0 and 1, one for each label
     labels       names of the classes 0, 1, ... or of the places of vectors of 0 and 1
-    kind, separator, fold_labels, repair, metric, max_tokens, split_seed   as of `reading.labelled.LabelledFiles`, which
-                 calls the last one `seed`
+    kind, separator, fold_labels, repair, metric, max_tokens, split_seed   as of LabelledFiles
+                 (reading/labelled_files.py), which calls the last one `seed`
     config, split, revision   of a dataset of the hub; split: to train on
     data         the folder of a benchmark; then `task` names one of its datasets, such as "SciERC"
     """
@@ -56,7 +56,7 @@ class TaskOptions:
     def labelled_files(self, task: Any) -> LabelledFiles:
         """Return the labelled files that a user's task becomes, after the checks that need no reading of all."""
         from acclimate.data.as_files import HubChoice, labelled_files
-        from acclimate.reading.labelled import LabelledFiles, check_labelled_files
+        from acclimate.reading.labelled_files import LabelledFiles, check_labelled_files
 
         check_ready({**vars(self), "task": task})
         names = {field.name for field in fields(LabelledFiles)} & vars(self).keys() - {"dev", "test"}

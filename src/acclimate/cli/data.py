@@ -15,7 +15,7 @@ from acclimate.cli.verb import Session, verb
 
 if TYPE_CHECKING:
     from acclimate.core.types import Watch
-    from acclimate.reading.labelled import LabelledFiles
+    from acclimate.reading.labelled_files import LabelledFiles
 
 REPORT, TABLE = "report.md", "counts.csv"  # neither has the ending of raw text
 

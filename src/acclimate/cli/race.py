@@ -29,7 +29,7 @@ INTERRUPTED_STATUS = 130  # of a process that ended at ctrl-C
 
 if TYPE_CHECKING:
     from acclimate.data.gather import Raw
-    from acclimate.reading.labelled import LabelledFiles
+    from acclimate.reading.labelled_files import LabelledFiles
 
 
 def _labelled_or_catalogue(parameters: Mapping[str, Any]) -> None:

@@ -21,7 +21,7 @@ from acclimate.studies import STUDIES, Study
 
 if TYPE_CHECKING:
     from acclimate.data.gather import Raw
-    from acclimate.reading.labelled import LabelledFiles
+    from acclimate.reading.labelled_files import LabelledFiles
 
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="--out of race, evaluate or a study.")]
 PAPERS, RUNS = "The papers' studies", "A running or finished study"

@@ -109,9 +109,10 @@ class Session:
         """
         from acclimate.core import settings
 
-        path = self.parameters.get("recipe")
-        file_recipe = settings.from_toml(type(base), path, base=base) if path else base
-        return self.note(settings.override(file_recipe, assignments_in(self.parameters, *more)))
+        assignments = assignments_in(self.parameters, *more)
+        if path := self.parameters.get("recipe"):
+            base = settings.from_toml(type(base), path, base=base)
+        return self.note(settings.override(base, assignments))
 
     def note(self, recipe: Recipe) -> Recipe:
         """Remember the recipe for the lock file, and return it."""

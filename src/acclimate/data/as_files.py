@@ -14,8 +14,6 @@ says where. Of a table only the columns that the task reads are written; numbers
 from __future__ import annotations
 
 import contextlib
-import json
-import math
 import os
 import re
 import shutil
@@ -31,20 +29,32 @@ from acclimate.core.door import option
 from acclimate.core.names import nearest, shown
 from acclimate.core.settings import digest
 from acclimate.core.types import SPLITS, Split
-from acclimate.data.dataset import SPLIT_NAMES, Rows, Source, Table, group_by_split, parquet_table
-from acclimate.reading.formats.squad import question_of
-from acclimate.reading.labelled import LabelledFiles
+from acclimate.data.dataset import (
+    SPLIT_NAMES,
+    Rows,
+    Source,
+    Table,
+    arrow_table,
+    dataset_table,
+    group_by_split,
+    holds_lists,
+    named_classes,
+    parquet_table,
+    saved_table,
+    withholds,
+    write_questions,
+    write_rows,
+)
+from acclimate.reading.labelled_files import LabelledFiles
 from acclimate.reading.source import QUESTION_COLUMNS
 from acclimate.reading.tables import no_column
-from acclimate.text.documents import check_documents, class_names, dataset_files, files_of, is_dataset
-from acclimate.text.untrusted import INPUTS, RECORD, named, printable
+from acclimate.text.documents import check_documents, files_of, is_dataset
+from acclimate.text.untrusted import INPUTS, RECORD, named
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    pass
 
 SAVED_SPLITS = "dataset_dict.json"  # which `DatasetDict.save_to_disk` writes
-ROWS = 10_000  # of a batch that is written
-UNLABELLED = -1  # a ClassLabel where the label is withheld
 WAYS = (
     "Give a file, a dataset of the hub (owner/name), a folder that `datasets` saved, a DataFrame, an Arrow table, a "
     "Dataset, a list of dicts, or {'train': ..., 'dev': ..., 'test': ...} of these"
@@ -72,16 +82,17 @@ def labelled_files(
     Raises ValueError for what holds no rows, and for a missing column or split.
     """
     source = source_of(train, choice)
+    paths: dict[str, Any] = {}
     others: dict[Split, Any] = {"dev": dev, "test": test}
     if source is None:
         _refuse_choice(choice, train)
-        labelled = replace(labelled, train=Path(train))
+        paths["train"] = Path(train)
     else:
         chosen, others = _chosen(source, choice.split, others)
         rows = {split: source.splits[name]() for split, name in chosen.items()}
         labelled = replace(labelled, kind=_kind(rows["train"], labelled), dev=None, test=None)
         used, notes = {*chosen.values()}, [*source.facts.get("notes", ())]
-        if "test" in rows and _withheld(rows["test"], labelled):
+        if "test" in rows and withholds(rows["test"], labelled.label):
             if test is not None:
                 raise ValueError(
                     f"{source.about}: the labels of {chosen['test']} are withheld. Name another split with test "
@@ -94,7 +105,7 @@ def labelled_files(
             notes.append(f"{source.about}: no rows were read from {listed}; split, dev or test names a split.")
         for split, name in chosen.items():
             facts = {"split": name, **source.facts, "notes": notes if split == "train" else []}
-            labelled = _with_path(labelled, split, _written(rows[split], labelled, source, split, facts))
+            paths[split] = _written(rows[split], labelled, source, split, facts)
     for split, other in others.items():
         if other is None:
             continue
@@ -104,8 +115,8 @@ def labelled_files(
         else:
             [(name, read)] = _only(apart)
             path = _written(read(), labelled, apart, split, {"split": name, **apart.facts})
-        labelled = _with_path(labelled, split, path)
-    return labelled
+        paths[split] = path
+    return replace(labelled, **paths)
 
 
 def _refuse_choice(choice: HubChoice, file: Any) -> None:
@@ -115,11 +126,6 @@ def _refuse_choice(choice: HubChoice, file: Any) -> None:
             raise ValueError(
                 f"{name}={value!r} applies only to datasets with several splits, but {file} is a single file. Remove it"
             )
-
-
-def _with_path(labelled: LabelledFiles, split: Split, path: Path) -> LabelledFiles:
-    changed: dict[str, Any] = {split: path}
-    return replace(labelled, **changed)
 
 
 def raw_text(held: Any, *, column: str = "text", choice: HubChoice = HubChoice()) -> Path:
@@ -146,7 +152,7 @@ def raw_text(held: Any, *, column: str = "text", choice: HubChoice = HubChoice()
         [(name, _)] = _only(source)
     rows = _split(source, name)()
     present = _columns(rows)
-    texts = [name for name in present if isinstance(rows, Table) and _is_text(rows.schema.field(name).type)]
+    texts = rows.text_columns if isinstance(rows, Table) else []
     text_column = next(
         (candidate for candidate in ("text", column, *(texts if len(texts) == 1 else ())) if candidate in present), ""
     )
@@ -154,7 +160,7 @@ def raw_text(held: Any, *, column: str = "text", choice: HubChoice = HubChoice()
         raise no_column(
             source.about, "text", present, "; raw text is read from the column 'text' or the text column of the task"
         )
-    write = partial(_write_rows, rows, {text_column: "text"})
+    write = partial(write_rows, rows, {text_column: "text"})
     return _cache_file(_name(source.name), _ending(rows), write, {"about": source.about, "split": name, **source.facts})
 
 
@@ -203,7 +209,7 @@ def rows_file(held: str | Path, choice: HubChoice = HubChoice()) -> Path:
         )
     name = choice.split or next(iter(source.splits))
     rows = _split(source, name)()
-    write = partial(_write_rows, rows, {column: column for column in _columns(rows)})
+    write = partial(write_rows, rows, {column: column for column in _columns(rows)})
     return _cache_file(_name(source.name), _ending(rows), write, {"about": source.about, "split": name, **source.facts})
 
 
@@ -241,7 +247,7 @@ def dicts_of(held: Any) -> Iterator[Mapping[str, Any]]:
     assert isinstance(rows, Table)
     columns = _columns(rows)
     for batch in rows.batches(columns):
-        yield from _named_classes(batch, rows.names(), dict(zip(columns, columns, strict=True))).to_pylist()
+        yield from named_classes(batch, rows.names(), dict(zip(columns, columns, strict=True))).to_pylist()
 
 
 def is_hub_id(held: str | Path) -> bool:
@@ -271,14 +277,15 @@ def source_of(held: Any, choice: HubChoice) -> Source | None:
 def _open_folder(folder: Path) -> Source | None:
     """Return the splits of a folder that `datasets` saved, or of Parquet files; None for another path."""
     splits: dict[str, Callable[[], Rows]] = {}
-    if (folder / SAVED_SPLITS).is_file():
+    has_splits = (folder / SAVED_SPLITS).is_file()
+    if is_dataset(folder) and not has_splits:
+        splits = {"train": partial(saved_table, folder)}
+    elif has_splits:
         listed = files.read_json(folder / SAVED_SPLITS)
         names = listed.get("splits") if isinstance(listed, dict) else None
         if not isinstance(names, list) or not all(isinstance(name, str) and Path(name).name == name for name in names):
             raise ValueError(f"{named(folder / SAVED_SPLITS)}: not what `save_to_disk` writes. Save the dataset again")
-        splits = {name: partial(_saved, folder / name) for name in names}
-    elif is_dataset(folder):
-        splits = {"train": partial(_saved, folder)}
+        splits = {name: partial(saved_table, folder / name) for name in names}
     elif folder.is_dir():
         paths = _parquet_files(folder)
         splits = {
@@ -331,96 +338,14 @@ def _table_or_rows(held: Any) -> tuple[str, Callable[[], Rows]]:
             raise ValueError(
                 f"{about} is a stream without a known end. Give some of its rows: list(dataset.take(5000))"
             )
-        return about, partial(_read_dataset, held)
+        return about, partial(dataset_table, held)
     if is_table(held):
-        return about, partial(_read_arrow, held, about)
+        return about, partial(arrow_table, held, about)
     if isinstance(held, Sequence) and not isinstance(held, bytes) and all(isinstance(row, Mapping) for row in held):
         if not held:
             raise ValueError("the list of rows is empty. Give at least one row")
         return f"the list of {len(held):,} rows", lambda: held
     raise ValueError(f"{about}: contains no rows that acclimate can read. {WAYS}")
-
-
-def _read_dataset(held: Any) -> Table:
-    table = held.with_format("arrow")[:]
-    schema = table.schema
-    if hasattr(held.features, "arrow_schema"):  # its metadata have the names of classes
-        schema = schema.with_metadata(held.features.arrow_schema.metadata)
-    return Table(schema, lambda columns: table.select([*columns]).to_batches())
-
-
-def _read_arrow(held: Any, about: str) -> Table:
-    import pyarrow as pa
-
-    try:
-        if hasattr(held, "__arrow_c_stream__"):
-            table = pa.RecordBatchReader.from_stream(held).read_all()
-        else:
-            from pyarrow.interchange import from_dataframe
-
-            table = from_dataframe(held)
-    except (pa.ArrowException, TypeError, ValueError) as error:
-        refused = (
-            f"{about} cannot be converted to a table: {printable(str(error))[:200]}. Give each column one type, "
-            "such as str"
-        )
-        if not hasattr(held, "columns"):
-            raise ValueError(refused) from error
-        return _read_columns(held, about)
-    return Table(table.schema, lambda columns: table.select([*columns]).to_batches(max_chunksize=ROWS))
-
-
-def _read_columns(held: Any, about: str) -> Table:
-    """Return a data frame of which some columns cannot be handed over. Reading one of these raises ValueError."""
-    import pyarrow as pa
-
-    good: dict[str, Any] = {}
-    faults: dict[str, str] = {}
-    for name in map(str, held.columns):
-        try:
-            good[name] = pa.RecordBatchReader.from_stream(held[[name]]).read_all()[name]
-        except (pa.ArrowException, TypeError, ValueError, KeyError) as error:
-            faults[name] = printable(str(error))[:200]
-
-    def batches(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        for name in columns:
-            if (count := [*map(str, held.columns)].count(name)) > 1:
-                raise ValueError(f"{about}: {count} columns are named {name!r}. Rename one of them")
-            if name in faults:
-                raise ValueError(
-                    f"{about}: column {name!r} has mixed types: {faults[name]}. Give it one type, such as str"
-                )
-        yield from pa.table({name: good[name] for name in columns}).to_batches(max_chunksize=ROWS)
-
-    types = {name: good[name].type if name in good else pa.null() for name in map(str, held.columns)}
-    return Table(pa.schema(types.items()), batches)
-
-
-def _saved(folder: Path) -> Table:
-    """Return one split that `datasets` saved."""
-    import pyarrow as pa
-
-    if not is_dataset(folder):
-        raise ValueError(f"{named(folder)}: contains no split that `datasets` saved. Save the dataset again")
-    arrow = dataset_files(folder)
-
-    def batches(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        for file in arrow:
-            with pa.OSFile(str(file)) as opened, pa.ipc.open_stream(opened) as stream:
-                yield from (batch.select([*columns]) for batch in stream)
-
-    try:
-        with pa.OSFile(str(arrow[0])) as opened, pa.ipc.open_stream(opened) as stream:
-            schema = stream.schema
-    except pa.ArrowException as error:
-        raise ValueError(
-            f"{named(arrow[0])}: damaged ({printable(str(error))[:200]}). Save the dataset again"
-        ) from error
-    info = files.read_json(folder / "dataset_info.json")
-    features = info.get("features") if isinstance(info, dict) else None
-    return Table(
-        schema, batches, {name: names for name, feature in (features or {}).items() if (names := class_names(feature))}
-    )
 
 
 def _chosen(source: Source, train: str, others: Mapping[Split, Any]) -> tuple[dict[Split, str], dict[Split, Any]]:
@@ -469,10 +394,8 @@ def _only(source: Source) -> list[tuple[str, Callable[[], Rows]]]:
 
 
 def _columns(rows: Rows) -> list[str]:
-    """Return the names of all columns, in order; of pandas' data frames without the index."""
-    if isinstance(rows, Table):
-        return [name for name in rows.schema.names if not re.fullmatch(r"__index_level_\d+__", name)]
-    return [*dict.fromkeys(name for row in rows for name in row)]
+    """Return the names of all columns, in order."""
+    return rows.columns if isinstance(rows, Table) else [*dict.fromkeys(name for row in rows for name in row)]
 
 
 def _kind(rows: Rows, labelled: LabelledFiles) -> Any:
@@ -481,35 +404,8 @@ def _kind(rows: Rows, labelled: LabelledFiles) -> Any:
         return labelled.kind
     if set(QUESTION_COLUMNS) <= set(_columns(rows)) and labelled.label == "label":
         return "span"
-    text, label = (_holds_lists(rows, column) for column in (labelled.text, labelled.label))
+    text, label = (holds_lists(rows, column) for column in (labelled.text, labelled.label))
     return "tokens" if text and label else "auto"
-
-
-def _holds_lists(rows: Rows, column: str | tuple[str, ...]) -> bool:
-    if not isinstance(column, str):
-        return False
-    if isinstance(rows, Table):
-        import pyarrow as pa
-
-        kinds = pa.types
-        return column in rows.schema.names and (
-            kinds.is_list(held := rows.schema.field(column).type) or kinds.is_large_list(held)
-        )
-    return isinstance(rows[0].get(column), list | tuple)
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    import pyarrow as pa
-
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
-
-
-def _withheld(rows: Rows, labelled: LabelledFiles) -> bool:
-    """Return True if every label is UNLABELLED, as in the test sets of GLUE."""
-    if not isinstance(rows, Table) or not isinstance(labelled.label, str) or labelled.label not in rows.names():
-        return False
-    values = (value for batch in rows.batches([labelled.label]) for value in batch.column(0).to_pylist())
-    return all(value == UNLABELLED for value in values)
 
 
 def _written(rows: Rows, labelled: LabelledFiles, source: Source, split: Split, facts: Mapping[str, Any]) -> Path:
@@ -522,125 +418,19 @@ def _written(rows: Rows, labelled: LabelledFiles, source: Source, split: Split, 
         for column in QUESTION_COLUMNS:
             if column not in present:
                 raise no_column(about, column, present, "; questions have context, question and answers")
-        return _cache_file(name, ".json", partial(_write_questions, rows), record)
+        return _cache_file(name, ".json", partial(write_questions, rows), record)
     present = _columns(rows)
     columns = labelled.columns
     for role, column in columns.stated().items():
         for column_name in [column] if isinstance(column, str) else column:
             if column_name not in present:
                 raise no_column(about, column_name, present, role=role)
-    write = partial(_write_rows, rows, {column: column for column in columns.names()})
+    write = partial(write_rows, rows, {column: column for column in columns.names()})
     return _cache_file(name, _ending(rows), write, record)
 
 
 def _ending(rows: Rows) -> str:
     return ".parquet" if isinstance(rows, Table) else ".jsonl"
-
-
-def _write_rows(rows: Rows, columns: Mapping[str, str], path: Path) -> None:
-    """Write these columns of the rows, under other names. columns: name -> name in the file."""
-    if not isinstance(rows, Table):
-        with open(path, "w", encoding="utf-8") as file:
-            for number, row in enumerate(rows, 1):
-                entries = {columns[name]: value for name, value in row.items() if name in columns}
-                file.write(_json_line(entries, number) + "\n")
-        return
-    from pyarrow import parquet
-
-    with _read_safely(rows):
-        writer = None
-        for batch in rows.batches([*columns]):
-            file_batch = _named_classes(batch, rows.names(), columns)
-            writer = writer or parquet.ParquetWriter(path, file_batch.schema)
-            writer.write_table(file_batch)
-        if writer is None:
-            raise ValueError("the table has no rows. Give at least one row")
-        writer.close()
-
-
-def _named_classes(batch: pa.RecordBatch, classes: Mapping[str, Sequence[str]], columns: Mapping[str, str]) -> pa.Table:
-    """Return the columns under their new names, with names of classes in place of their numbers."""
-    import pyarrow as pa
-
-    arrays = {}
-    for column, new in columns.items():
-        values = batch.column(column)
-        if column in classes and not _is_text(values.type):
-            nested = pa.types.is_list(values.type) or pa.types.is_large_list(values.type)
-            kind = pa.list_(pa.string()) if nested else pa.string()
-            values = pa.array([_class_of(value, classes[column]) for value in values.to_pylist()], kind)
-        elif pa.types.is_dictionary(values.type):
-            values = values.dictionary_decode()
-        if pa.types.is_string_view(values.type):
-            values = values.cast(pa.large_string())
-        arrays[new] = values
-    return pa.table(arrays)
-
-
-def _class_of(value: Any, names: Sequence[str]) -> Any:
-    """Return the name of a class by its number, of a list those of its elements; None where the label is withheld.
-
-    Raises ValueError for another value.
-    """
-    if isinstance(value, list):
-        return [_class_of(element, names) for element in value]
-    if isinstance(value, str):
-        return value
-    if (
-        value is None or value == UNLABELLED or (isinstance(value, float) and math.isnan(value))
-    ):  # NaN is what pandas makes of None
-        return None
-    if not isinstance(value, int | float) or not float(value).is_integer() or not 0 <= value < len(names):
-        raise ValueError(
-            f"{shown(value)} is not a class number: there are {len(names)} classes, numbered from 0. Correct the row"
-        )
-    return names[int(value)]
-
-
-def _json_line(row: Mapping[str, Any], number: int) -> str:
-    def plain(value: Any) -> Any:
-        for method in ("tolist", "item"):  # arrays and numbers of NumPy
-            if hasattr(value, method):
-                return getattr(value, method)()
-        raise ValueError(
-            f"row {number} of the list has {shown(value)}, which is not a text, number or list. Convert it"
-        )
-
-    try:
-        return json.dumps(row, ensure_ascii=True, default=plain)
-    except (TypeError, RecursionError) as error:
-        raise ValueError(f"row {number} of the list is not valid JSON: {error}. Correct it") from error
-
-
-def _write_questions(rows: Rows, path: Path) -> None:
-    """Write the rows in SQuAD's form. A row of the hub has a list of its answers' texts, and one of their places."""
-    read: Iterable[Mapping[str, Any]] = rows if not isinstance(rows, Table) else _dicts(rows)
-    with open(path, "w", encoding="utf-8") as file:
-        file.write('{"data": [')
-        for number, row in enumerate(read, 1):
-            id = row.get("id", f"{path.stem}:{number}")  # a dev or test file has another stem
-            paragraph = {"context": row.get("context"), "qas": [question_of(row, id)]}
-            article = {"title": str(row.get("title") or ""), "paragraphs": [paragraph]}
-            file.write(f"{', ' if number > 1 else ''}{_json_line(article, number)}")
-        file.write("]}")
-
-
-@contextlib.contextmanager
-def _read_safely(rows: Rows) -> Iterator[None]:
-    """Name the rows' source in the errors of Arrow."""
-    import pyarrow as pa
-
-    try:
-        yield
-    except (pa.ArrowException, OSError) as error:
-        about = f"a table with the columns {', '.join(_columns(rows))}"
-        raise ValueError(f"{about} cannot be read: {printable(str(error))[:200]}. Fetch or write it again") from error
-
-
-def _dicts(table: Table) -> Iterator[Mapping[str, Any]]:
-    with _read_safely(table):
-        for batch in table.batches([name for name in ("id", "title", *QUESTION_COLUMNS) if name in table.schema.names]):
-            yield from batch.to_pylist()
 
 
 def _cache_file(name: str, ending: str, write: Callable[[Path], None], record: Mapping[str, Any]) -> Path:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from acclimate.core.door import option
 
 if TYPE_CHECKING:
-    from acclimate.reading.labelled import LabelledFiles
+    from acclimate.reading.labelled_files import LabelledFiles
 
 NAME = "arxiv"  # by which a user names it as a task
 FOLDER = Path(__file__).with_name(NAME)

@@ -22,7 +22,8 @@ from acclimate.data.folds import with_folds
 from acclimate.data.materials import Materials, RawText, built_corpus, corpus_of_split, listing
 from acclimate.data.model import check_sources, open_model
 from acclimate.models.loading import resolved
-from acclimate.reading.labelled import Labelled, LabelledFiles, fewer, read_files, with_way_out
+from acclimate.reading.labelled import Labelled, fewer, read_files
+from acclimate.reading.labelled_files import LabelledFiles, with_way_out
 from acclimate.reading.published import read_task
 from acclimate.reading.tables import ColumnError
 from acclimate.reports.page import amount

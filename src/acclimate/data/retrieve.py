@@ -41,7 +41,8 @@ from acclimate.data.retrieved import (
     examples_of_selection,
     shown_queries,
 )
-from acclimate.reading.labelled import LabelledFiles, read_files
+from acclimate.reading.labelled import read_files
+from acclimate.reading.labelled_files import LabelledFiles
 from acclimate.reports.page import WIDTH
 from acclimate.text.bm25.dsir import log_weights
 from acclimate.text.bm25.index import MOST

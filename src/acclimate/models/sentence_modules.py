@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from acclimate.core.files import read_json, read_object, write_json
 from acclimate.core.hub import UnreachableError, hub_errors
 from acclimate.models.directory import PICKLED
-from acclimate.models.formats import OWN_WEIGHTS, PROVENANCE, SAFE_ENDINGS
+from acclimate.models.formats import OWN_WEIGHTS, SAFE_ENDINGS
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -132,14 +132,6 @@ def is_classifier(model: PreTrainedModel) -> bool:
     """Return True if the model has a head other than that of masked language modelling."""
     has_word_head = model.get_output_embeddings() is not None  # type: ignore[no-untyped-call]
     return model.base_model is not model and not has_word_head
-
-
-def omission(model: str | Path, checkpoint: Path) -> str:
-    """Return a warning if a checkpoint lacks the modules of the model that it started from; "" if not."""
-    provenance = read_json(checkpoint / PROVENANCE)
-    if not (reason := provenance.get(OMITTED, "")):
-        return ""
-    return f"{checkpoint} lacks the sentence-transformers modules of {model}: {reason}"
 
 
 def read_modules(root: Path) -> SentenceModules:

@@ -19,7 +19,8 @@ from acclimate.core.door import option
 from acclimate.core.types import SPLITS, Example, Progress, Rejected, Split, Watch, unwatched
 from acclimate.reading.datasets import blurb, dga, glue, questions, tlm
 from acclimate.reading.datasets.catalogue import Dataset, Form, dataset_named, other_folders, size_of
-from acclimate.reading.labelled import Labelled, LabelledFiles, read_files
+from acclimate.reading.labelled import Labelled, read_files
+from acclimate.reading.labelled_files import LabelledFiles
 from acclimate.reading.tables import FileRead
 from acclimate.text.untrusted import named
 

@@ -39,7 +39,7 @@ from acclimate.races.calibration import CALIBRATED, read_calibration
 from acclimate.reading.formats.squad import question_rows
 from acclimate.reading.source import TAG_LINES, WORD_LINES, Source, open_source
 from acclimate.reading.tables import ColumnError, no_column, option_of, row_of, table_rows
-from acclimate.reading.tagged import fields_of, word_lines
+from acclimate.reading.word_lines import fields_of, word_lines
 from acclimate.statistics.calibration import Calibration
 from acclimate.tasks.spans import PASSAGE
 from acclimate.tasks.tags import split_words, text_of

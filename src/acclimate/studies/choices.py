@@ -34,7 +34,7 @@ from acclimate.races.design import Cell, Design, fine_tunings, scored
 from acclimate.races.recipe import Seeds
 from acclimate.reading.datasets import blurb
 from acclimate.reading.datasets.catalogue import Dataset, Form
-from acclimate.reading.labelled import LabelledFiles
+from acclimate.reading.labelled_files import LabelledFiles
 from acclimate.reading.relations import Encoding
 from acclimate.studies.inputs import (
     Longest,

@@ -50,7 +50,8 @@ from acclimate.races.recipe import (
     contestants_of,
     unread,
 )
-from acclimate.reading.labelled import Labelled, LabelledFiles, fewer
+from acclimate.reading.labelled import Labelled, fewer
+from acclimate.reading.labelled_files import LabelledFiles
 from acclimate.reading.published import read_task
 from acclimate.reports.page import amount
 from acclimate.reports.table import UNTOUCHED

@@ -28,7 +28,8 @@ from acclimate.races.compare import Mean
 from acclimate.races.outcome import NEAR
 from acclimate.reading.datasets import blurb
 from acclimate.reading.datasets.catalogue import AbsentError, Dataset, Form, dataset_named
-from acclimate.reading.labelled import Labelled, LabelledFiles, fewer, name_of
+from acclimate.reading.labelled import Labelled, fewer
+from acclimate.reading.labelled_files import LabelledFiles, name_of
 from acclimate.reading.published import CATALOGUES, check_published
 from acclimate.tasks.prepared import Prepared, prepare
 from acclimate.tasks.task import Kind, Task, sampled

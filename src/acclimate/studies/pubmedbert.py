@@ -52,7 +52,8 @@ from acclimate.races.contestants import Entries, drawn_again, heldout_losses, jo
 from acclimate.races.design import Cell, Design, HeldOutLosses, Search
 from acclimate.races.recipe import RaceRecipe, SearchRecipe, Seeds, check_each_once
 from acclimate.reading.datasets import blurb
-from acclimate.reading.labelled import Labelled, LabelledFiles
+from acclimate.reading.labelled import Labelled
+from acclimate.reading.labelled_files import LabelledFiles
 from acclimate.reports.table import DOMAIN_HEADING, HEADING, adaptations_note
 from acclimate.studies.inputs import (
     FINETUNING_OF_SMALL,

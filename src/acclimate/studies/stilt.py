@@ -42,10 +42,10 @@ from acclimate.races.design import Cell, Design, fine_tunings, scored
 from acclimate.races.outcome import CellResult, Outcome
 from acclimate.races.recipe import Seeds
 from acclimate.races.tables import row_id
-from acclimate.reading import labelled as files
 from acclimate.reading.datasets import blurb
 from acclimate.reading.datasets.catalogue import dataset_named
-from acclimate.reading.labelled import Labelled, LabelledFiles
+from acclimate.reading.labelled import Labelled
+from acclimate.reading.labelled_files import LabelledFiles, name_of
 from acclimate.reports import page
 from acclimate.reports.page import Section, amount
 from acclimate.studies.inputs import (
@@ -115,9 +115,7 @@ class StiltStudyRecipe:
         check_ranges(self)
         check_by_dataset(self)
         if len(self.datasets) == 1:
-            raise ValueError(
-                f"datasets = {[*map(files.name_of, self.datasets)]}: a pair needs two. Name another dataset"
-            )
+            raise ValueError(f"datasets = {[*map(name_of, self.datasets)]}: a pair needs two. Name another dataset")
         check_chained(self.finetune)
 
 

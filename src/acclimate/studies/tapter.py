@@ -37,7 +37,8 @@ from acclimate.races.contestants import enter, starts
 from acclimate.races.design import Cell, Design, fine_tunings, heldout_columns, scored
 from acclimate.races.facts import adapting_jobs
 from acclimate.races.recipe import RaceRecipe, Seeds, check_each_once
-from acclimate.reading.labelled import Labelled, LabelledFiles, fewer
+from acclimate.reading.labelled import Labelled, fewer
+from acclimate.reading.labelled_files import LabelledFiles
 from acclimate.reports.page import amount
 from acclimate.reports.table import UNTOUCHED
 from acclimate.studies.inputs import check_all_rows, prepared_file, with_dev_rows

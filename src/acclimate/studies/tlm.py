@@ -51,7 +51,7 @@ from acclimate.races.outcome import Outcome
 from acclimate.races.recipe import RaceRecipe, Seeds, check_each_once
 from acclimate.reading.datasets import glue
 from acclimate.reading.datasets import tlm as datasets
-from acclimate.reading.labelled import LabelledFiles
+from acclimate.reading.labelled_files import LabelledFiles
 from acclimate.reports.page import Drawing, Section
 from acclimate.reports.plots import means_against_flop
 from acclimate.reports.table import HEADING, MEANING, adaptations_note, interval_text

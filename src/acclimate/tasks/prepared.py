@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -30,6 +29,7 @@ from acclimate.tasks.task import Kind, Metric, Task, checked_splits
 LOOKS = "looks.jsonl"
 _ABOUT = "task.json"
 _SEALED = "sealed.json"
+PREPARED = (files.MANIFEST, _ABOUT, _SEALED)  # files that only the directory of a prepared task has
 
 
 def shares_of(examples: Iterable[Example]) -> dict[str, float]:
@@ -183,22 +183,21 @@ def prepare(task: Task, source: Path, path: Path) -> Prepared:
     hashes = {"about": settings.digest(about)}
     hashes |= {split: files.sha256_of_bytes(_lines(splits[split])) for split in SPLITS}
     hashes["sealed"] = files.sha256_of_bytes(sealed)
-    if (path / files.MANIFEST).exists():
-        before = open_prepared(path)
-        if dict(before.hashes) != hashes:
-            raise ValueError(
-                f"{path} has other data than {source} now gives. Another run ({before.name}) began there, or the "
-                f"file changed, or a setting such as rows or max_tokens. Choose another {option('out')}"
-            )
-        return before
-    open_splits = {**splits, "test": [_without_label(example, task.kind) for example in splits["test"]]}
-    with files.new_directory(path) as temporary:
-        for split in SPLITS:
-            files.write_bytes(temporary / f"{split}.jsonl", _lines(open_splits[split]))
-        files.write_bytes(temporary / _SEALED, sealed)
-        sizes = {split: len(splits[split]) for split in SPLITS}
-        files.write_json(temporary / _ABOUT, {**about, "source": task.source, "sizes": sizes, "hashes": hashes})
-    return open_prepared(path)
+    if not (path / files.MANIFEST).exists():
+        open_splits = {**splits, "test": [_without_label(example, task.kind) for example in splits["test"]]}
+        with files.new_directory(path) as temporary:
+            for split in SPLITS:
+                files.write_bytes(temporary / f"{split}.jsonl", _lines(open_splits[split]))
+            files.write_bytes(temporary / _SEALED, sealed)
+            sizes = {split: len(splits[split]) for split in SPLITS}
+            files.write_json(temporary / _ABOUT, {**about, "source": task.source, "sizes": sizes, "hashes": hashes})
+    prepared = open_prepared(path)
+    if dict(prepared.hashes) != hashes:
+        raise ValueError(
+            f"{path} has other data than {source} now gives. Another run ({prepared.name}) began there, or the "
+            f"file changed, or a setting such as rows or max_tokens. Choose another {option('out')}"
+        )
+    return prepared
 
 
 def with_fewer(task: Prepared, rows: Sequence[int], path: Path, *, dev: Sequence[int] | None = None) -> Prepared:
@@ -253,16 +252,6 @@ def open_prepared(path: Path) -> Prepared:
         sizes=about["sizes"],
         hashes=about["hashes"],
     )
-
-
-def check_unprepared(path: Path) -> None:
-    """Raise ValueError if the path of a labelled file is a prepared task, a file of one, or the folder of its run."""
-    places = (path, path / "data") if os.path.isdir(path) else (path.parent,)
-    if any(all(os.path.exists(place / name) for name in (files.MANIFEST, _ABOUT, _SEALED)) for place in places):
-        raise ValueError(
-            f"{path} belongs to a prepared task, whose test labels are sealed. Name the labelled files that it was "
-            f"prepared from, with the same options (with {option('split_seed')} too, if acclimate made the split)"
-        )
 
 
 def _lines(examples: Sequence[Example]) -> bytes:

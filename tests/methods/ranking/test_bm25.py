@@ -8,7 +8,8 @@ from pathlib import Path
 
 from acclimate.methods.baselines import read_baseline, write_baseline
 from acclimate.methods.ranking.bm25 import Bm25
-from acclimate.reading.labelled import LabelledFiles, read_files
+from acclimate.reading.labelled import read_files
+from acclimate.reading.labelled_files import LabelledFiles
 from acclimate.tasks.prepared import prepare
 from search_files import write_toy
 

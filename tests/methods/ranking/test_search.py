@@ -13,7 +13,8 @@ from acclimate.core.types import Checkpoint, unwatched
 from acclimate.methods.ranking import search
 from acclimate.methods.ranking.search import PairContrast, fine_tune, rankings, training_queries
 from acclimate.methods.recipes.finetune import FinetuneRecipe
-from acclimate.reading.labelled import LabelledFiles, read_files
+from acclimate.reading.labelled import read_files
+from acclimate.reading.labelled_files import LabelledFiles
 from acclimate.tasks.prepared import Prepared, prepare
 from acclimate.training.objective import measure
 from acclimate.training.plan import Plan

@@ -5,7 +5,8 @@ from collections import Counter
 import pytest
 
 from acclimate.reading.formats.beir import read_collection
-from acclimate.reading.labelled import LabelledFiles, check_labelled_files, read_files
+from acclimate.reading.labelled import read_files
+from acclimate.reading.labelled_files import LabelledFiles, check_labelled_files
 from search_files import Judgement, write_collection
 
 DOCUMENTS = {"a": ("Aspirin", "treats pain."), "b": "Ibuprofen treats pain.", "c": "Clay is soil."}

@@ -11,7 +11,8 @@ from typing import Any
 import openpyxl
 import pytest
 
-from acclimate.reading.labelled import LabelledFiles, read_files
+from acclimate.reading.labelled import read_files
+from acclimate.reading.labelled_files import LabelledFiles
 
 TEXTS = [f"{first} {second} met on day {n}" for n, (first, second) in enumerate([("Ann", "Bob"), ("Eve", "Lee")] * 20)]
 ROWS = [{"text": text, "label": ["yes", "no"][n % 2]} for n, text in enumerate(TEXTS)]

@@ -10,6 +10,9 @@ lists       {"text": [..., ...], "label": [..., ...]}, also with single values b
 tasks       [{"data": {"text": ...}, "annotations": [{"result": [...]}]}, ...]; each control of the annotations is a
             column, and a single control is the column `label` too: {"choices": [...]}, a list of spans, or a number
 
+Before version 1 of Label Studio, `completions` were what `annotations` are. An annotation that was cancelled is not
+used; of several, the ground truth is, or else the first.
+
 Names of columns are found in the values, so the columns that are sought decide between "columns" and "index".
 """
 
@@ -20,7 +23,6 @@ from typing import Any
 
 from acclimate.core.door import option
 from acclimate.core.names import shown
-from acclimate.reading.formats.label_studio import is_task, task_rows
 
 SPLITS = ("train", "validation", "dev", "test")
 DEEPEST = 6  # lists and keys above rows in an object of another form
@@ -38,15 +40,15 @@ def table_of(value: Any, columns: Sequence[str], name: str, notes: list[str]) ->
             f"{name}: is a list of lists without column names (pandas' orient='values'). Name the columns: jq "
             f"-c '.[]{_named(columns)}' OLD > NEW.jsonl"
         )
-    rows = [value] if is_task(value) else value
+    rows = [value] if _is_task(value) else value
     if isinstance(rows, dict) and rows:
         rows, key = _rows_within(rows, columns, name)
         which = f", the list {shown(key)}" if key else ""
         notes.append(f"{name} is one JSON object of rows or columns. It is read as a table{which}.")
     if not isinstance(rows, list):
         raise ValueError(f"{name}: is one JSON value without rows, {shown(value)}. Write a list of objects")
-    if rows and all(map(is_task, rows)):
-        rows, note = task_rows(rows, columns, name)
+    if rows and all(map(_is_task, rows)):
+        rows, note = _task_rows(rows, columns, name)
         notes.append(note)
     return rows
 
@@ -68,7 +70,7 @@ def _rows_within(value: dict[str, Any], columns: Sequence[str], name: str) -> tu
                 f"'.{splits[0]}{ending}' OLD > {splits[0]}.json{'l' if ending else ''}"
             )
         lists = [key for key, part in value.items() if _is_rows(part)]
-        fitting = [key for key in lists if {*columns} & value[key][0].keys() or is_task(value[key][0])]
+        fitting = [key for key in lists if {*columns} & value[key][0].keys() or _is_task(value[key][0])]
         if len(fitting) > 1:
             raise ValueError(
                 f"{name}: has rows in several lists: {', '.join(map(shown, fitting))}. Write one list of them: jq -c "
@@ -143,3 +145,80 @@ def _no_rows(value: Mapping[str, Any], columns: Sequence[str], name: str, way: s
     elif not any(isinstance(part, list | dict) for part in value.values()):
         what, command = "has single values by key", f"'to_entries[] | {{{text}: .key, {label}: .value}}'"
     return ValueError(f"{name}: {what}; {keys}. Write an object per line: jq -c {command} OLD > NEW.jsonl")
+
+
+def _is_task(row: Any) -> bool:
+    """Return True for a task of Label Studio."""
+    return isinstance(row, dict) and isinstance(row.get("data"), dict) and isinstance(_annotations(row), list)
+
+
+def _annotations(task: Mapping[str, Any]) -> Any:
+    return task.get("annotations", task.get("completions"))
+
+
+def _task_rows(tasks: Sequence[Mapping[str, Any]], columns: Sequence[str], name: str) -> tuple[list[Any], str]:
+    """Return the rows of tasks, and a note. A control is a column, and a single control the column `label` too.
+
+    A value is {"choices": [...]}, a list of spans, or a number; None without an annotation. Controls that no column
+    names are not read.
+
+    columns: names that the rows should have; name: of the file, for messages
+    Raises ValueError for a control without labels, and if there are several and no column names one of them.
+    """
+    values: list[dict[str, Any] | None] = []
+    types: dict[str, str] = {}
+    several = 0
+    for task in tasks:
+        entries = [entry for entry in _annotations(task) if isinstance(entry, dict) and not entry.get("was_cancelled")]
+        several += len(entries) > 1
+        chosen = next((entry for entry in entries if entry.get("ground_truth")), entries[0] if entries else None)
+        results: dict[str, list[Any]] = {}
+        for result in (chosen or {}).get("result") or ():
+            if isinstance(result, dict) and isinstance(result.get("value"), dict):
+                control = str(result.get("from_name") or result.get("type") or "label")
+                types.setdefault(control, str(result.get("type") or "choices"))
+                results.setdefault(control, []).append(result["value"])
+        values.append(None if chosen is None else {control: _value(parts) for control, parts in results.items()})
+    controls = {control: f"{shown(control)} ({type_name})" for control, type_name in types.items()}
+    if not types:
+        raise ValueError(
+            f"{name}: its tasks of Label Studio have no result in `annotations`, and predictions are not read. Export "
+            "annotated tasks"
+        )
+    used = [control for control in types if len(types) == 1 or control in columns]
+    if not used and any(not any(column in task["data"] for task in tasks) for column in columns):
+        ways = " or ".join(option("label", control) for control in types)
+        raise ValueError(
+            f"{name}: its tasks of Label Studio have the controls {', '.join(controls.values())}. Choose one: {ways}"
+        )
+    empty: dict[str, Any] = {}
+    for control in used:
+        control_values = [value[control] for value in values if value and control in value]
+        if None in control_values:
+            raise ValueError(
+                f"{name}: the control {controls[control]} of its tasks of Label Studio has no choices, spans of "
+                "characters or single number. Write an object per line with text and label, as .jsonl"
+            )
+        if any(isinstance(value, list) for value in control_values):
+            empty[control] = []
+        elif any(isinstance(value, dict) and len(value["choices"]) > 1 for value in control_values):
+            empty[control] = {"choices": []}
+    sources = [(control, control) for control in used] + [("label", control) for control in used if len(types) == 1]
+    rows = [
+        {**task["data"], **{key: None if value is None else value.get(of, empty.get(of)) for key, of in sources}}
+        for task, value in zip(tasks, values, strict=True)
+    ]
+    others = [f"not {controls[control]}" for control in types if control not in used]
+    read = f"; the label is the control {', '.join([*map(controls.__getitem__, used), *others])}" if used else ""
+    more = f"; of several annotations ({several:,} tasks), the ground truth or else the first" if several else ""
+    return rows, f"{name} has tasks of Label Studio{read}{more}."
+
+
+def _value(parts: Sequence[Mapping[str, Any]]) -> Any:
+    """Return the value of a control's results in an annotation; None if they are of none of the types that are read."""
+    if all(isinstance(part.get("choices"), list) for part in parts):
+        return {"choices": [choice for part in parts for choice in part["choices"]]}
+    if all(isinstance(part.get("start"), int) for part in parts):
+        return list(parts)
+    numbers = [part[key] for part in parts for key in ("rating", "number") if key in part]
+    return numbers[0] if len(numbers) == len(parts) == 1 else None

@@ -16,14 +16,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from acclimate.core.door import is_python, option
 from acclimate.core.names import shown
-from acclimate.core.types import Example, Rejected
+from acclimate.core.types import Example, Rejected, Split
 from acclimate.reading.formats.archives import LIMITS, ArchiveLimits, only_file
 from acclimate.reading.tables import Row
 from acclimate.tasks.spans import PASSAGE
@@ -186,6 +186,34 @@ def join_questions(pairs: Iterable[Example]) -> list[Example]:
         text, label = PASSAGE.join(starts), tuple(dict.fromkeys(answers))
         examples.append(replace(contexts[0], id=question, text=text, label=label, spans=tuple(dict.fromkeys(moved))))
     return examples
+
+
+def numbered_questions(rows: Sequence[Row]) -> dict[str, str]:
+    """Return id -> question, the beginning of the id, for rows that ask what another row of the same question asks."""
+    numbered: dict[str, list[Row]] = {}
+    for row in rows:
+        question, _, number = row.id.rpartition("_")
+        if question and number.isdecimal():
+            numbered.setdefault(question, []).append(row)
+    return {
+        row.id: question
+        for question, pairs in numbered.items()
+        if len(pairs) > 1 and len({row.pair for row in pairs}) == 1
+        for row in pairs
+    }
+
+
+def scored_questions(examples: Sequence[Example], questions: Mapping[str, str], split: Split) -> list[Example]:
+    """Return the examples of a split: unchanged in train, with pairs merged into questions elsewhere.
+
+    questions: of `numbered_questions`
+    """
+    grouped = [replace(row, group=questions.get(row.id, "")) for row in examples]
+    if split == "train":
+        return grouped
+    merged = {question.group: question for question in join_questions(row for row in grouped if row.group)}
+    first = {row.group: row.id for row in reversed(grouped)}
+    return [merged.get(row.group, row) for row in grouped if not row.group or first[row.group] == row.id]
 
 
 def _content(path: Path, limits: ArchiveLimits, key: str, way_out: str = FETCH) -> tuple[str, dict[str, Any]]:
