@@ -73,14 +73,12 @@ def _raw_texts(parameters: Mapping[str, Any]) -> None:
 def corpus(
     session: Session,
     words: Annotated[
-        list[str],
-        typer.Argument(metavar="RAW... [KEY=VALUE]...", help="Files or folders of raw text, then settings."),
+        list[str], typer.Argument(metavar="RAW... [KEY=VALUE]...", help="Files or folders of raw text, then settings.")
     ],
     out: options.OutOption = Path("runs/corpus"),
     separated: options.SeparatedOption = "line",
     model: Annotated[
-        str | None,
-        typer.Option("--model", help="Also tokenise the corpus for this model: a directory or hub id."),
+        str | None, typer.Option("--model", help="Also tokenise the corpus for this model: a directory or hub id.")
     ] = None,
     processes: Annotated[
         int, typer.Option("--processes", help="Number of processes; 0: one per processor.", min=0, max=1024)

@@ -60,10 +60,7 @@ LabelledArgument = Annotated[
 ]
 ToPrepareArgument = Annotated[
     str,
-    typer.Argument(
-        metavar="FILE",
-        help="A labelled file to train on, a dataset of the hub, or 'arxiv' (included).",
-    ),
+    typer.Argument(metavar="FILE", help="A labelled file to train on, a dataset of the hub, or 'arxiv' (included)."),
 ]
 ModelName = Annotated[
     str, typer.Argument(metavar="[MODEL]", help="A local directory or a hub id; by default embedded.")
@@ -83,8 +80,7 @@ ContestantOption = Annotated[
 RaceDirectory = Annotated[Path, typer.Argument(metavar="RUN", help="Directory of a finished race, or its baseline.")]
 RunDirectory = Annotated[Path, typer.Argument(metavar="RUN", help="Directory of a finished race or study.")]
 ModelsAndSettings = Annotated[
-    list[str],
-    typer.Argument(metavar="MODEL... [KEY=VALUE]...", help="Local directories or hub ids, then settings."),
+    list[str], typer.Argument(metavar="MODEL... [KEY=VALUE]...", help="Local directories or hub ids, then settings.")
 ]
 
 OutOption = Annotated[
@@ -288,10 +284,7 @@ JOBS: Group = {  # where a study's jobs run
         ),
         0,
     ),
-    "gpu_share": (
-        _option(float, "--gpu-share", "Share of a GPU for each job on a cluster.", JOBS_RUN, min=0),
-        0.0,
-    ),
+    "gpu_share": (_option(float, "--gpu-share", "Share of a GPU for each job on a cluster.", JOBS_RUN, min=0), 0.0),
 }
 TRACKING: Group = {
     "track": (

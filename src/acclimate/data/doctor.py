@@ -22,16 +22,7 @@ from acclimate.core.settings import SEEDS
 from acclimate.core.types import SPLITS, Example, Label, Progress, Split, Watch, unwatched
 from acclimate.data import corpus_scan, leaks, lengths
 from acclimate.data.corpus_scan import Scanned, grouped
-from acclimate.data.examination import (
-    LEVELS,
-    Copies,
-    Examination,
-    FileFacts,
-    Finding,
-    Lengths,
-    Level,
-    Pieces,
-)
+from acclimate.data.examination import LEVELS, Copies, Examination, FileFacts, Finding, Lengths, Level, Pieces
 from acclimate.data.leaks import (
     MOST_ROWS,
     NEAR,

@@ -31,11 +31,7 @@ BLOCK = 1 << 16
 
 
 def fetch(
-    datasets: Sequence[Dataset],
-    to: Path,
-    *,
-    schemes: Sequence[str] = SCHEMES,
-    watch: Watch = unwatched,
+    datasets: Sequence[Dataset], to: Path, *, schemes: Sequence[str] = SCHEMES, watch: Watch = unwatched
 ) -> Fetched:
     """Fetch every file of the datasets that may be fetched, below `to`, and return the outcome.
 

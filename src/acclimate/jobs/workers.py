@@ -26,12 +26,7 @@ from acclimate.jobs.job import Call, first_line, note_failure, try_call
 
 TRIES = 3  # times that a job is started if its process dies
 SEND_EVERY = 0.1  # seconds between two messages of a job's progress; notes and looks at dev are always sent
-THREADS = (
-    "OMP_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "NUMBA_NUM_THREADS",
-)  # read on import
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")  # read on import
 
 
 class DiedError(ChildProcessError):

@@ -105,13 +105,7 @@ from acclimate.methods.task_loss import (
     trained_labels,
 )
 from acclimate.methods.tuning.head import HeadStart, start_at_base_rates, start_of, training_rows
-from acclimate.methods.tuning.looks import (
-    LEARNT,
-    DevLooks,
-    Look,
-    dev_score,
-    drop_best,
-)
+from acclimate.methods.tuning.looks import LEARNT, DevLooks, Look, dev_score, drop_best
 from acclimate.models.classifier import (
     classifier_kind,
     labels_of,

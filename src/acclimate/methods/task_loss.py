@@ -36,15 +36,7 @@ from acclimate.models.task_layers import ConditionalRandomField, crf_of, layer_o
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.rows import EDGES, word_values
 from acclimate.tasks.spans import best_answers
-from acclimate.tasks.tags import (
-    LETTERS,
-    all_tags,
-    converted,
-    entities,
-    fallback,
-    joined_tags,
-    scheme_of,
-)
+from acclimate.tasks.tags import LETTERS, all_tags, converted, entities, fallback, joined_tags, scheme_of
 from acclimate.tasks.thresholds import labels_above
 from acclimate.training.kernels import kernels
 from acclimate.training.loop import keep_some_freed_memory
@@ -213,12 +205,7 @@ PREDICTIONS: dict[str, Callable[[np.ndarray, Sequence[str]], list[Label]]] = {
 
 @torch.no_grad()
 def predict(
-    model: PreTrainedModel,
-    rows: Batch,
-    labels: Sequence[str],
-    *,
-    texts: Sequence[str] = (),
-    watch: Watch = unwatched,
+    model: PreTrainedModel, rows: Batch, labels: Sequence[str], *, texts: Sequence[str] = (), watch: Watch = unwatched
 ) -> list[Label]:
     """Return the model's predictions, in float32, by its kind of task.
 

@@ -209,11 +209,7 @@ def _check_fields(config: Mapping[str, Any], where: str) -> None:
     and an id of the padding that the vocabulary lacks.
     """
     fewest_types = 0 if family_in(config) in ("deberta", "deberta-v2") else 1
-    for name, least in (
-        *((name, 1) for name in NUMBERS),
-        ("pad_token_id", 0),
-        ("type_vocab_size", fewest_types),
-    ):
+    for name, least in (*((name, 1) for name in NUMBERS), ("pad_token_id", 0), ("type_vocab_size", fewest_types)):
         value = config.get(name, least)
         may_be_other = value is None or (name == "pad_token_id" and value == -1)  # none
         if not may_be_other and (not isinstance(value, int) or isinstance(value, bool) or value < least):

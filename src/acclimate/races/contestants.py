@@ -53,11 +53,7 @@ class Adapting:
 
 
 def check_adaptations(
-    contestants: Sequence[Adapting],
-    config: PreTrainedConfig,
-    *,
-    max_tokens: int,
-    losses: tuple[str, int] | None = None,
+    contestants: Sequence[Adapting], config: PreTrainedConfig, *, max_tokens: int, losses: tuple[str, int] | None = None
 ) -> None:
     """Raises ValueError, in terms of settings, where a contestant could not adapt a model of this config, or where the
     adapted model could not be fine-tuned or read: what its job would find out hours later.
@@ -363,27 +359,14 @@ def cut(larger: Job, k: int) -> Job:
     return Job(f"cut to {k}", work.CUT, {"k": k}, needs={"larger": larger}, alone=True)
 
 
-def heldout_loss(
-    label: str,
-    corpus: Corpus,
-    model: Job | None,
-    materials: Materials,
-    *,
-    max_tokens: int,
-) -> Job:
+def heldout_loss(label: str, corpus: Corpus, model: Job | None, materials: Materials, *, max_tokens: int) -> Job:
     """Return the job that measures a model's loss on held-out text, under the same masks for all of one vocabulary."""
     job = job_of(label, work.HELDOUT, {"max_tokens": max_tokens}, {"corpus": corpus})
     return with_model(replace(job, alone=True), model, materials)
 
 
 def heldout_losses(
-    label: str,
-    corpus: Corpus,
-    model: Job | None,
-    adapt_seeds: int,
-    materials: Materials,
-    *,
-    max_tokens: int,
+    label: str, corpus: Corpus, model: Job | None, adapt_seeds: int, materials: Materials, *, max_tokens: int
 ) -> tuple[Job, ...]:
     """Return the jobs that measure the loss of each adaptation of a model, as `heldout_loss` does."""
     return tuple(

@@ -64,12 +64,7 @@ from acclimate.reports.page import (
     page,
     templates,
 )
-from acclimate.reports.table import (
-    ALONE,
-    UNTOUCHED,
-    ContestantRow,
-    adaptations_note,
-)
+from acclimate.reports.table import ALONE, UNTOUCHED, ContestantRow, adaptations_note
 from acclimate.statistics.calibration import Calibration
 from acclimate.statistics.power import PowerDesign
 

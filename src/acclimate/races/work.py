@@ -198,13 +198,7 @@ def test_together(*, out: Path, watch: Watch, by: str, task: Path, first: Path, 
 
 
 def probed(
-    *,
-    out: Path,
-    watch: Watch,
-    task: Path,
-    model: str | Path,
-    precision: Precision,
-    threshold: Threshold = "half",
+    *, out: Path, watch: Watch, task: Path, model: str | Path, precision: Precision, threshold: Threshold = "half"
 ) -> Result:
     """Fit a probe of the frozen encoder on the training rows, and score it on dev."""
     from acclimate.methods import probe

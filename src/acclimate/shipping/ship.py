@@ -27,16 +27,7 @@ import numpy as np
 from acclimate.core import files
 from acclimate.core.door import is_python, option
 from acclimate.core.prompt import prompt_length
-from acclimate.core.types import (
-    BASELINE_FILE,
-    COMBINED_FILE,
-    Example,
-    Label,
-    Progress,
-    Score,
-    Watch,
-    unwatched,
-)
+from acclimate.core.types import BASELINE_FILE, COMBINED_FILE, Example, Label, Progress, Score, Watch, unwatched
 from acclimate.jobs.job import check_format
 from acclimate.jobs.lock import ENCODER as BEST_ENCODER
 from acclimate.jobs.lock import FITTED, USE, is_part_of_run

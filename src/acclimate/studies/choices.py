@@ -94,11 +94,7 @@ class PaperTable:
 
 def _layer(name: str, layer: str, further: bool = False) -> ModelVariant:
     of_text, rate = ("linear", CRF_RATE) if "crf" in layer else (layer, 1.0)
-    layer_settings = {
-        "tag_layer": layer,
-        "tag_transitions_rate": rate,
-        "sequence_layer": of_text,
-    }
+    layer_settings = {"tag_layer": layer, "tag_transitions_rate": rate, "sequence_layer": of_text}
     layer_settings |= {"pooling": "first"}  # without a pooler, as behind the LSTM: one depth for all layers
     return ModelVariant(name, layer_settings, further=further)
 

@@ -42,14 +42,7 @@ from acclimate.races import work
 from acclimate.races.compare import Against, Key
 from acclimate.races.contestants import Adapting, check_adaptations, domain_job, starts, tested, with_model
 from acclimate.races.design import Cell, Design, HeldOutLosses, fine_tunings, heldout_columns
-from acclimate.races.recipe import (
-    RaceRecipe,
-    Seeds,
-    check_each_once,
-    check_unnamed,
-    contestants_of,
-    unread,
-)
+from acclimate.races.recipe import RaceRecipe, Seeds, check_each_once, check_unnamed, contestants_of, unread
 from acclimate.reading.labelled import Labelled, LabelledFiles, fewer
 from acclimate.reading.published import read_task
 from acclimate.reports.page import amount

@@ -212,10 +212,7 @@ def design(race: Design, out: Path, place: Path, *, raced: Outcome | None, tunes
         last = column(sizes[-1])
         against.append(
             Against(
-                ("", f"{best}, {TUNED}", last),
-                (("", f"{UNTOUCHED}, {TUNED}", last),),
-                UNTOUCHED,
-                f"all sizes, {TUNED}",
+                ("", f"{best}, {TUNED}", last), (("", f"{UNTOUCHED}, {TUNED}", last),), UNTOUCHED, f"all sizes, {TUNED}"
             )
         )
     return Design(

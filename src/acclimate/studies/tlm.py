@@ -455,11 +455,7 @@ STAGE_1 = Work("stage 1 alone", hand_over, trains="task")
 
 
 def _losses(
-    recipe: TlmStudyRecipe,
-    first_stages: Mapping[str, Sequence[Job]],
-    untouched: str,
-    materials: Materials,
-    suffix: str,
+    recipe: TlmStudyRecipe, first_stages: Mapping[str, Sequence[Job]], untouched: str, materials: Materials, suffix: str
 ) -> tuple[HeldOutLosses, ...]:
     """Return the losses on held-out general text before and after stage 1 of variants that go on from the given model.
 

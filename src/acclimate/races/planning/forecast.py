@@ -69,11 +69,7 @@ class RowLengths:
 
 
 def costs_of(
-    entries: Entries,
-    jobs: Sequence[Job],
-    *,
-    forecasts: Forecasts | None = None,
-    watch: Watch = unwatched,
+    entries: Entries, jobs: Sequence[Job], *, forecasts: Forecasts | None = None, watch: Watch = unwatched
 ) -> list[Cost]:
     """Return what each job costs, on the model that it starts from. Tries a few steps, writes nothing but speeds."""
     forecasts = forecasts or Forecasts(watch)

@@ -203,10 +203,7 @@ def shorter_race(recipe: RaceRecipe, lengths: Lengths) -> RaceRecipe:
         for name in adapting_groups(recipe)
     }
     return replace(
-        recipe,
-        adapt_seeds=lengths.adaptations,
-        finetune=_shorter_tuning(recipe.finetune, lengths.tuning),
-        **groups,
+        recipe, adapt_seeds=lengths.adaptations, finetune=_shorter_tuning(recipe.finetune, lengths.tuning), **groups
     )
 
 

@@ -191,13 +191,7 @@ def _best(
 
 
 def _drop(
-    directory: Path,
-    raw: Path,
-    facts: dict[str, Any],
-    *,
-    documents: np.ndarray,
-    best: np.ndarray,
-    dropped: np.ndarray,
+    directory: Path, raw: Path, facts: dict[str, Any], *, documents: np.ndarray, best: np.ndarray, dropped: np.ndarray
 ) -> None:
     """Write the selection in `raw` to `directory` without the dropped documents, and remove `raw`."""
     gone = np.zeros(len(best), bool)

@@ -46,12 +46,7 @@ class NumberedText:
 
 
 def number_words(
-    texts: Iterable[str],
-    folder: Path,
-    *,
-    min_count: int,
-    lower: bool,
-    watch: Watch = unwatched,
+    texts: Iterable[str], folder: Path, *, min_count: int, lower: bool, watch: Watch = unwatched
 ) -> NumberedText:
     """Number the words of the texts that occur at least `min_count` times. folder: for the temporary file.
 
