@@ -309,15 +309,11 @@ def _pairs(tables: Sequence[Embeddings]) -> tuple[list[_Pair], list[str]]:
     first, pairs, refused = tables[0], [], []
     for table in tables:
         try:
-            pairs.append(_pair(first, table))
+            firsts_N, rows_N = shared_rows(first, table)
+            pairs.append(_Pair(table, firsts_N, rows_N, *row_distances(first.rows_VH[firsts_N], table.rows_VH[rows_N])))
         except ValueError as error:
             refused.append(f"{str(error)[0].upper()}{str(error)[1:]}.")
     return pairs, refused
-
-
-def _pair(first: Embeddings, table: Embeddings) -> _Pair:
-    firsts_N, rows_N = shared_rows(first, table)
-    return _Pair(table, firsts_N, rows_N, *row_distances(first.rows_VH[firsts_N], table.rows_VH[rows_N]))
 
 
 def _furthest(first: Embeddings, counts_V: np.ndarray | None, pairs: Sequence[_Pair]) -> list[str]:

@@ -159,7 +159,7 @@ def verb(
                 arguments = _replace_datasets(arguments)
                 if check is not None:
                     check(arguments)
-                if arguments.get("model") != SCRATCH or not _pretrains(function):
+                if arguments.get("model") != SCRATCH or _types(function).get("model") != options.StartOption:
                     check_models([arguments.get("model"), *(arguments.get("models") or ())])
                 with _session(function, arguments) as session:
                     function(session, **_arguments(function, arguments))
@@ -271,7 +271,7 @@ def _session(function: Callable[..., None], parameters: Mapping[str, Any]) -> It
     from acclimate.core import files, ranks
 
     dry_run = parameters.get("dry_run", False)
-    held = parameters["out"] if _holds(function) and not dry_run else None
+    held = parameters["out"] if _types(function).get("out") == options.OutOption and not dry_run else None
     # what a program reads from standard output has nothing else in it
     to_stderr = bool(parameters.get("json")) or str(parameters.get("out")) == "-"
     if to_stderr:
@@ -305,16 +305,6 @@ def _session(function: Callable[..., None], parameters: Mapping[str, Any]) -> It
             if cause is error:
                 raise
             raise cause from error
-
-
-def _holds(function: Callable[..., None]) -> bool:
-    """True if the function's `out` is the directory of a run."""
-    return _types(function).get("out") == options.OutOption
-
-
-def _pretrains(function: Callable[..., None]) -> bool:
-    """True if the function's `model` may be "scratch"."""
-    return _types(function).get("model") == options.StartOption
 
 
 def _types(function: Callable[..., None]) -> dict[str, Any]:

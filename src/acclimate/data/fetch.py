@@ -239,7 +239,7 @@ def _arrive(part: Path, download: Download, largest: int, schemes: Sequence[str]
     if have:
         request.add_header("Range", f"bytes={have}-")
     try:
-        answer = _opener(schemes).open(request, timeout=PATIENCE)
+        answer = urllib.request.build_opener(_Redirects(schemes)).open(request, timeout=PATIENCE)
     except urllib.error.HTTPError as error:
         if not (have and error.code == 416):  # no more bytes: the part may be complete, which its hash will show
             raise
@@ -271,10 +271,6 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, *redirect: Any) -> Any:
         _check_scheme(redirect[-1], self.schemes)  # its last argument is the new address
         return super().redirect_request(*redirect)
-
-
-def _opener(schemes: Sequence[str]) -> urllib.request.OpenerDirector:
-    return urllib.request.build_opener(_Redirects(schemes))
 
 
 def _check_scheme(url: str, schemes: Sequence[str]) -> None:

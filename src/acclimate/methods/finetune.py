@@ -247,17 +247,11 @@ def test(checkpoint: Checkpoint, task: Prepared, *, by: str, watch: Watch) -> di
     Raises ValueError where the checkpoint was fine-tuned for another kind of task or other labels.
     """
     examples = task.examples("test")
-    return task.open_and_score(examples, predict_test(checkpoint, task, examples, watch=watch), by=by)
-
-
-def predict_test(
-    checkpoint: Checkpoint, task: Prepared, examples: Sequence[Example], *, watch: Watch = unwatched
-) -> list[Label]:
-    """Return the predictions for the test texts, whose labels stay sealed. Raises ValueError as `test` does."""
     model, tokenizer, labels = load_tested(checkpoint, task)
     rows = encoded(task, "test", examples, tokenizer, spans=SPANS[pooling_of(model.config)])
     texts = [example.text for example in examples]
-    return restore_labels(predict(model, rows, labels, texts=texts, watch=watch), labels, task)
+    predicted = predict(model, rows, labels, texts=texts, watch=watch)
+    return task.open_and_score(examples, restore_labels(predicted, labels, task), by=by)
 
 
 def load_tested(

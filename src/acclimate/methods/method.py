@@ -238,9 +238,10 @@ def load_method(reference: str) -> Method:
 
 def loaded(place: Path, name: str) -> Method:
     """Return the method called `name` in the file. Raises ValueError where there is none."""
-    if (method := _find_method(module_at(place), name)) is None:
-        raise ValueError(f"{place} no longer has a Method named '{name}'. Restore it")
-    return method
+    for value in vars(module_at(place)).values():
+        if isinstance(value, Method) and value.name == name:
+            return value
+    raise ValueError(f"{place} no longer has a Method named '{name}'. Restore it")
 
 
 def module_at(place: Path) -> ModuleType:
@@ -262,11 +263,6 @@ def module_at(place: Path) -> ModuleType:
         del sys.modules[place.stem]
         raise
     return module
-
-
-def _find_method(module: ModuleType, name: str) -> Method | None:
-    methods = [value for value in vars(module).values() if isinstance(value, Method) and value.name == name]
-    return methods[0] if methods else None
 
 
 def check_names(methods: Sequence[Method], by_name: Mapping[str, Method]) -> None:

@@ -105,7 +105,7 @@ class Perturbation:
         place, s = self.place(model), ascent or distance
         precision: AbstractContextManager[Any] = torch.autocast(where.type, enabled=False) if paper else nullcontext()
         with precision:
-            dropout = _generator_states(where)
+            dropout = [torch.get_rng_state(), *([torch.cuda.get_rng_state(where)] if where.type == "cuda" else [])]
             with _changed(place, lambda embedded_LWD: embedded_LWD) as embedded:
                 clean = output()  # f(x)
             [x_LWD] = embedded
@@ -219,11 +219,6 @@ def _changed(place: nn.Module, change: Callable[[Tensor], Tensor]) -> Iterator[l
         yield outputs
     finally:
         handle.remove()
-
-
-def _generator_states(where: torch.device) -> list[Tensor]:
-    """Return the states of the random generators that dropout on this device is drawn from."""
-    return [torch.get_rng_state(), *([torch.cuda.get_rng_state(where)] if where.type == "cuda" else [])]
 
 
 @contextmanager

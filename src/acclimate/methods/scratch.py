@@ -201,7 +201,18 @@ def model_of(recipe: ScratchRecipe, tokenizer: PreTrainedTokenizerBase, *, watch
     Raises ValueError where a given one cannot be loaded, or has fewer positions than a row has tokens.
     """
     if not recipe.model:
-        return encoder_for(recipe, tokenizer, vocabulary_size=len(tokenizer))
+        return new_encoder(
+            **vars(recipe.shape),
+            vocabulary_size=len(tokenizer),
+            longest=positions(recipe),
+            pad=tokenizer.pad_token_id,
+            seed=recipe.plan.seed,
+            hidden_dropout=recipe.dropout,
+            attention_dropout=recipe.attention_dropout,
+            initializer_range=recipe.initializer_range,
+            architecture=recipe.architecture,
+            ends=(tokenizer.cls_token_id, tokenizer.sep_token_id),
+        )
     dropouts = {"hidden_dropout": recipe.dropout, "attention_dropout": recipe.attention_dropout}
     if not dropout_known(recipe.model):
         watch(Progress(STAGE, 0, 0, "steps", {"note": "dropout of this family cannot be set, so it is unchanged"}))
@@ -213,22 +224,6 @@ def model_of(recipe: ScratchRecipe, tokenizer: PreTrainedTokenizerBase, *, watch
     for name, tokens in rows.items():
         require_room(model, tokens, name)
     return model
-
-
-def encoder_for(recipe: ScratchRecipe, tokenizer: PreTrainedTokenizerBase, *, vocabulary_size: int) -> PreTrainedModel:
-    """Return an encoder with random weights, drawn with the plan's seed."""
-    return new_encoder(
-        **vars(recipe.shape),
-        vocabulary_size=vocabulary_size,
-        longest=positions(recipe),
-        pad=tokenizer.pad_token_id,
-        seed=recipe.plan.seed,
-        hidden_dropout=recipe.dropout,
-        attention_dropout=recipe.attention_dropout,
-        initializer_range=recipe.initializer_range,
-        architecture=recipe.architecture,
-        ends=(tokenizer.cls_token_id, tokenizer.sep_token_id),
-    )
 
 
 def new_encoder_configuration(recipe: ScratchRecipe) -> PreTrainedConfig:

@@ -333,20 +333,17 @@ def _inputs(recipe: TlmRecipe) -> tuple[Prepared, dict[str, str]]:
     sources = {name: task.hashes[name] for name in ("about", "train")}
     if recipe.reads_corpus:
         if recipe.k:
-            _check_retrieved(recipe)
+            record = recipe.corpus.parent / RETRIEVAL
+            way_out = f"Retrieve it: acclimate data retrieve train.csv --corpus TEXTS --k {recipe.k}, or set k=0"
+            if not record.is_file():
+                raise ValueError(
+                    f"k = {recipe.k}, but {recipe.corpus} has no {record}, so it was not retrieved. {way_out}"
+                )
+            k = files.read_record(record)["recipe"]["k"]
+            if k != recipe.k:
+                raise ValueError(f"k = {recipe.k}, but {recipe.corpus} was retrieved with k = {k}. {way_out}")
         sources["corpus"] = Corpus(recipe.corpus).hash
     return task, sources | {name: identity(at) for name in ("model", "tokenizer") if (at := getattr(recipe, name))}
-
-
-def _check_retrieved(recipe: TlmRecipe) -> None:
-    """Raises ValueError unless `data retrieve` wrote the corpus with the recipe's k."""
-    record = recipe.corpus.parent / RETRIEVAL
-    way_out = f"Retrieve it: acclimate data retrieve train.csv --corpus TEXTS --k {recipe.k}, or set k=0"
-    if not record.is_file():
-        raise ValueError(f"k = {recipe.k}, but {recipe.corpus} has no {record}, so it was not retrieved. {way_out}")
-    k = files.read_record(record)["recipe"]["k"]
-    if k != recipe.k:
-        raise ValueError(f"k = {recipe.k}, but {recipe.corpus} was retrieved with k = {k}. {way_out}")
 
 
 def _epochs(recipe: TlmRecipe, task: Prepared) -> float:

@@ -46,7 +46,12 @@ def require_usable(directory: Path) -> None:
     names = _readable(directory)
     _require_transformers_model(directory, names)
     if ADAPTER in names:
-        raise ValueError(_adapter(directory))
+        about = read_object(directory / ADAPTER, way_out=RESTORE)
+        raise ValueError(
+            f"{directory / ADAPTER}: adapters of peft would change the loaded weights (base model "
+            f"{about.get('base_model_name_or_path')!r:.80}). Merge them first: peft's merge_and_unload(), then "
+            "save_pretrained; or remove the file"
+        )
     if CONFIG not in names:
         return
     config = read_object(directory / CONFIG, way_out=RESTORE)
@@ -55,7 +60,12 @@ def require_usable(directory: Path) -> None:
         raise ValueError(quantised(str(directory), quantiser))
     _check_labels(directory / CONFIG, config)
     if TOKENIZER in names:
-        _check_length(directory / TOKENIZER)
+        path = directory / TOKENIZER
+        longest = read_object(path, way_out=RESTORE).get("model_max_length", 1)
+        if longest is not None and (
+            isinstance(longest, bool) or not isinstance(longest, int | float) or not longest >= 1
+        ):
+            raise DamagedError(f"{path}: model_max_length = {longest!r:.60} is not a number of at least 1. {RESTORE}")
     _require_shards(directory, names)
     encoder = directory / str(config.get(ENCODER_FOLDER, "")) / WEIGHTS
     if config.get(ENCODER_FOLDER) and not encoder.is_file():
@@ -201,15 +211,6 @@ def _require_transformers_model(directory: Path, names: Collection[str]) -> None
             )
 
 
-def _adapter(directory: Path) -> str:
-    about = read_object(directory / ADAPTER, way_out=RESTORE)
-    return (
-        f"{directory / ADAPTER}: adapters of peft would change the loaded weights (base model "
-        f"{about.get('base_model_name_or_path')!r:.80}). Merge them first: peft's merge_and_unload(), then "
-        "save_pretrained; or remove the file"
-    )
-
-
 def _is_packed(name: str, kind: str, shape: tuple[int, ...]) -> bool:
     """True if a tensor holds quantised weights: a matrix of small numbers, or what GPTQ and bitsandbytes add."""
     matrix = len(shape) > 1 and name.endswith("weight")
@@ -261,7 +262,14 @@ def require_names(
             raise ValueError(
                 _mismatched(directory, f"model_type is {family!r}, but {name} is the name of a weight of {owner}")
             )
-        raise ValueError(_wrapped(directory, match[1].removesuffix(f"{prefix}."), headers))
+        wrapper = match[1].removesuffix(f"{prefix}.")
+        count = sum(name.startswith(wrapper) for name in headers)
+        raise ValueError(
+            f"{directory}: {count} of {len(headers)} weight names begin with {wrapper!r}, which transformers does not "
+            "expect, so the encoder would be random. Remove the prefix from each file F of weights: from "
+            f"safetensors.torch import load_file, save_file; save_file({{name.removeprefix({wrapper!r}): weight for "
+            'name, weight in load_file(F).items()}, F, {"format": "pt"})'
+        )
     rows, vocabulary_size = [headers[name][1][0] for name in words], config.get("vocab_size")
     if rows and isinstance(vocabulary_size, int) and vocabulary_size not in rows:
         evidence = f"vocab_size = {vocabulary_size:,}, but {next(iter(words))} has {rows[0]:,} rows"
@@ -319,16 +327,6 @@ def _mismatched(directory: Path, evidence: str) -> str:
     )
 
 
-def _wrapped(directory: Path, wrapper: str, headers: Collection[str]) -> str:
-    count = sum(name.startswith(wrapper) for name in headers)
-    return (
-        f"{directory}: {count} of {len(headers)} weight names begin with {wrapper!r}, which transformers does not "
-        "expect, so the encoder would be random. Remove the prefix from each file F of weights: from "
-        f"safetensors.torch import load_file, save_file; save_file({{name.removeprefix({wrapper!r}): weight for "
-        'name, weight in load_file(F).items()}, F, {"format": "pt"})'
-    )
-
-
 def _check_labels(path: Path, config: Mapping[str, Any]) -> None:
     """Raise DamagedError if a classifier's labels are not numbered from 0 on, or share a name."""
     labels = config.get("id2label")
@@ -354,10 +352,3 @@ def _check_labels(path: Path, config: Mapping[str, Any]) -> None:
         raise DamagedError(
             f"{path}: problem_type is 'regression', which has one output, but id2label has {len(labels)}. {RESTORE}"
         )
-
-
-def _check_length(path: Path) -> None:
-    """Raise DamagedError unless the length that the tokenizer states is a number from 1, or not stated."""
-    longest = read_object(path, way_out=RESTORE).get("model_max_length", 1)
-    if longest is not None and (isinstance(longest, bool) or not isinstance(longest, int | float) or not longest >= 1):
-        raise DamagedError(f"{path}: model_max_length = {longest!r:.60} is not a number of at least 1. {RESTORE}")

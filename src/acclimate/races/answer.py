@@ -71,7 +71,15 @@ def answer_in_words(outcome: Outcome) -> RaceAnswer:
     if outcome.first_impression:
         return _impression(outcome, raced)
     if outcome.only_probed:
-        probes = filter(None, [_probe_scores(outcome, raced), represented(outcome)])
+        [untouched] = [row for row in raced if row.contestant == UNTOUCHED]
+        beside = [
+            f"; {row.contestant}, {_requirement(row)}, {_figures(row)}"
+            for row in raced
+            if row.contestant in outcome.baselines
+        ]
+        model = "frozen model" if outcome.alone else "frozen, untouched model"
+        probe_scores = f"A probe of the {model} scores {_figures(untouched)}{''.join(beside)}."
+        probes = filter(None, [probe_scores, represented(outcome)])
         return RaceAnswer("none", "Nothing was fine-tuned.", (*probes, *remarks))
     answer = outcome.answer
     if answer is None:
@@ -235,17 +243,6 @@ def _scores(raced: Sequence[ContestantRow], untouched: str = "the untouched mode
     names = [untouched if row.contestant == UNTOUCHED else row.contestant for row in raced]
     scores = [f"{name} {points(row.score.mean)}" for name, row in zip(names, raced, strict=True)]
     return f"{_capital(listed(scores))} points of {metric_text(raced[0].metric)}"
-
-
-def _probe_scores(outcome: Outcome, raced: Sequence[ContestantRow]) -> str:
-    [untouched] = [row for row in raced if row.contestant == UNTOUCHED]
-    beside = [
-        f"; {row.contestant}, {_requirement(row)}, {_figures(row)}"
-        for row in raced
-        if row.contestant in outcome.baselines
-    ]
-    model = "frozen model" if outcome.alone else "frozen, untouched model"
-    return f"A probe of the {model} scores {_figures(untouched)}{''.join(beside)}."
 
 
 def represented(outcome: Outcome) -> str:

@@ -162,21 +162,16 @@ def run_race(
     if recipe.contestants == () and not materials.checkpoints:
         watch = _alone(watch)
     with hold_first(out):
-        check_places(out)
+        for place in (out / name for name in PLACES):
+            if place.exists() and not (place / ABOUT).is_file():
+                raise ValueError(
+                    f"{place} was not written by a race, but the race would replace it. Move it, or choose another "
+                    f"{option('out')}"
+                )
         check_unchanged(materials.checkpoints, out)
         check_same(recipe, out)
         race_design = design(recipe, materials, command=command, budget=budget, probe_only=probe_only)
         return run(race_design, out, watch=watch)
-
-
-def check_places(out: Path) -> None:
-    """Raises ValueError if something else stands where a race writes its models: it would be replaced."""
-    for place in (out / name for name in PLACES):
-        if place.exists() and not (place / ABOUT).is_file():
-            raise ValueError(
-                f"{place} was not written by a race, but the race would replace it. Move it, or choose another "
-                f"{option('out')}"
-            )
 
 
 def design(

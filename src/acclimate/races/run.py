@@ -59,13 +59,9 @@ def run(design: Design, out: Path, *, watch: Watch = unwatched) -> Outcome:
         claim(out, design.called)
     budgets = (search.budget for search in design.searches if search.budget is not None)
     seconds_left = next((partial(budget.left, out) for budget in budgets if budget.unit == "seconds"), None)
-    with live_page(design.title, out, out / page_name(design), watch, seconds_left=seconds_left) as live:
+    page = PAGE if design.name == RACE else f"{design.name}.html"
+    with live_page(design.title, out, out / page, watch, seconds_left=seconds_left) as live:
         return _run(design, out, live)
-
-
-def page_name(design: Design) -> str:
-    """Return the name of the study's page in its directory."""
-    return PAGE if design.name == RACE else f"{design.name}.html"
 
 
 def _run(design: Design, out: Path, watch: Watch) -> Outcome:

@@ -194,7 +194,7 @@ def card_of(shipment: Shipment) -> Card:
     report = report_of(outcome)
     facts = report.facts
     leaked = frozenset(facts.leaked_test_ids).intersection(score.ids)
-    others = _drop_leaked(outcome, leaked, len(score.ids))
+    others = without_items(outcome, leaked) if leaked and len(score.ids) - len(leaked) >= 2 else None
     base, origin = origin_of(run, shipment.source, outcome, score)
     examination = facts.examination
     return Card(
@@ -279,11 +279,6 @@ def _label_parts(scores: Sequence[Score], shipped: Score, task: Prepared) -> dic
     return {"per_label": labels, "unseen": [label for label in task.labels if label not in tested_labels]}
 
 
-def _drop_leaked(outcome: Outcome, leaked: frozenset[str], items: int) -> Outcome | None:
-    """Return the outcome without the leaked items; None if none leaked or fewer than two items are left."""
-    return without_items(outcome, leaked) if leaked and items - len(leaked) >= 2 else None
-
-
 def _cut(shipment: Shipment) -> int:
     """Return the number of test texts that are longer than what the model was trained to read."""
     tokenizer, paired = shipment.model.tokenizer, any(example.pair for example in shipment.examples)
@@ -339,7 +334,7 @@ def render(card: Card) -> str:
         "general": table.general_loss_column([row.contestant for row in card.rows], card.general_losses),
         "forgetting": table.MEANING + table.adaptations_note(max(row.score.adaptations for row in card.rows)),
         "metadata": Markup(metadata(card).to_yaml()),
-        "loading": markdown.fenced(code_to_load(card), "python"),
+        "loading": markdown.fenced(_with_acclimate(card) if card.obstacle else _with_transformers(card), "python"),
         "loading_int8": markdown.fenced(loading_int8(card), "python"),
         "commands": markdown.fenced(
             "\n".join(markdown.command_without_paths(command, card.base) for command in card.commands), "shell"
@@ -419,11 +414,6 @@ def _library(card: Card) -> str:
     if not card.obstacle:
         return "transformers"
     return SENTENCE_TRANSFORMERS if any(way.name == SENTENCE_TRANSFORMERS and way.takes for way in card.ways) else OURS
-
-
-def code_to_load(card: Card) -> str:
-    """Return Python code that predicts with the model; it runs in the directory of the shipment."""
-    return _with_acclimate(card) if card.obstacle else _with_transformers(card)
 
 
 def _with_acclimate(card: Card) -> str:

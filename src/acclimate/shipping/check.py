@@ -142,7 +142,20 @@ def outputs_of_examples(
     if kind == "span":
         return answers_of(examples, tokenizer, forward, stage=stage, watch=watch)
     if kind == "tokens":
-        return logits_of_words(examples, tokenizer, forward, size=BATCH, stage=stage, watch=watch)
+        rows = sorted(_rows(examples, tokenizer), key=lambda row: -len(row[1]))
+        parts = [rows[start : start + BATCH] for start in range(0, len(rows), BATCH)]
+        logits: list[np.ndarray | None] = [None] * len(examples)
+        for part in counted(parts, watch, stage, total=len(parts), unit="batches", every=1):
+            padded = tokenizer.pad({"input_ids": [ids for _, ids, _ in part]}, return_tensors="np", verbose=False)
+            inputs = {name: np.asarray(values, dtype=np.int64) for name, values in _inputs(padded, tokenizer)}
+            logits_BTC = forward(inputs)
+            for (sentence, _, places), logits_TC in zip(part, logits_BTC, strict=True):
+                said_wC = logits[sentence]
+                if said_wC is None:
+                    said_wC = np.full((len(words_of(examples[sentence].text)), logits_TC.shape[-1]), np.nan)
+                    logits[sentence] = said_wC
+                said_wC[list(places)] = logits_TC[list(places.values())]
+        return [said_wC for said_wC in logits if said_wC is not None]
     return logits_of(examples, tokenizer, forward, stage=stage, watch=watch)
 
 
@@ -190,31 +203,6 @@ def logits_of(
     ):
         rows.update(zip(places, forward(inputs), strict=True))
     return np.stack([rows[i] for i in range(len(examples))])
-
-
-def logits_of_words(
-    examples: Sequence[Example],
-    tokenizer: PreTrainedTokenizerBase,
-    forward: Callable[[dict[str, np.ndarray]], np.ndarray],
-    *,
-    size: int,
-    stage: str = "check",
-    watch: Watch = unwatched,
-) -> list[np.ndarray]:
-    """(w, C) for each sentence; nan for a word of which the tokenizer leaves no piece. size: rows of a batch."""
-    rows = sorted(_rows(examples, tokenizer), key=lambda row: -len(row[1]))
-    parts = [rows[start : start + size] for start in range(0, len(rows), size)]
-    logits: list[np.ndarray | None] = [None] * len(examples)
-    for part in counted(parts, watch, stage, total=len(parts), unit="batches", every=1):
-        padded = tokenizer.pad({"input_ids": [ids for _, ids, _ in part]}, return_tensors="np", verbose=False)
-        logits_BTC = forward({name: np.asarray(values, dtype=np.int64) for name, values in _inputs(padded, tokenizer)})
-        for (sentence, _, places), logits_TC in zip(part, logits_BTC, strict=True):
-            said_wC = logits[sentence]
-            if said_wC is None:
-                said_wC = np.full((len(words_of(examples[sentence].text)), logits_TC.shape[-1]), np.nan)
-                logits[sentence] = said_wC
-            said_wC[list(places)] = logits_TC[list(places.values())]
-    return [said_wC for said_wC in logits if said_wC is not None]
 
 
 def answers_of(
@@ -316,7 +304,11 @@ def differing(scored: Sequence[Label], logits_nC: Outputs, kind: Kind, labels: S
     """Places where the logits say something else than what was scored, by more than rounding can explain."""
     if kind == "score":
         assert isinstance(logits_nC, np.ndarray)
-        return _other_numbers(np.array(scored, dtype=np.float64), logits_nC[:, 0])
+        scored_n = np.array(scored, dtype=np.float64)
+        coarse = STEPS * float(np.finfo(np.float32).eps) * float(np.abs(scored_n).max())
+        apart_n = np.abs(scored_n - logits_nC[:, 0])
+        # not "more than", which nan never is
+        return [int(place) for place in np.flatnonzero(~(apart_n <= max(ROUNDING * float(scored_n.std()), coarse)))]
     if kind == "span":
         answers = cast(list[Answers], logits_nC)
         return [i for i, label in enumerate(scored) if _other_answers(cast(tuple[str, ...], label), answers[i])]
@@ -353,10 +345,3 @@ def _other_tags(scored: Label, logits_wC: np.ndarray, labels: Sequence[str]) -> 
 
 def _tag(logits_C: np.ndarray, labels: Sequence[str]) -> str:
     return fallback(labels) if np.isnan(logits_C).any() else labels[int(logits_C.argmax())]
-
-
-def _other_numbers(scored_n: np.ndarray, said_n: np.ndarray) -> list[int]:
-    coarse = STEPS * float(np.finfo(np.float32).eps) * float(np.abs(scored_n).max())
-    apart_n = np.abs(scored_n - said_n)
-    # not "more than", which nan never is
-    return [int(place) for place in np.flatnonzero(~(apart_n <= max(ROUNDING * float(scored_n.std()), coarse)))]

@@ -166,7 +166,7 @@ class DgaStudyRecipe:
             for name in SHARED:
                 if getattr(getattr(self, group), name) != getattr(usual, name):
                     raise ValueError(f"{group}.{name}: all methods share this setting. Set adapt.{name} instead")
-        noisy = [name for name in self.names if self._differs_by_dropout(name)]
+        noisy = [name for name in self.names if name == "SimCSE" or (name != ENSEMBLE and ADAPTED[name][0] == "dga")]
         if noisy and not self.adapt.dropout and self.adapt.dropout == self.adapt.attention_dropout == 0:
             raise ValueError(
                 f"adapt.dropout = 0 and adapt.attention_dropout = 0: {noisy[0]} compares passes over a text that "
@@ -188,9 +188,6 @@ class DgaStudyRecipe:
         group = getattr(self, method)
         recipe: mlm.MlmRecipe = replace(group, **shared, **differing, **_unread(name, group))
         return recipe
-
-    def _differs_by_dropout(self, name: str) -> bool:
-        return name == "SimCSE" or (name != ENSEMBLE and ADAPTED[name][0] == "dga")
 
 
 RECIPE = DgaStudyRecipe

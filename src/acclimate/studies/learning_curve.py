@@ -490,7 +490,17 @@ def page(outcome: Outcome) -> Page:
         for kind in without
     ]
     usual = page_of(outcome, lambda outcome: [_section(worth_by_curve)])
-    sheets = {**usual.sheets, f"{NAME}.worth.csv": _sheet(worth_by_curve)}
+    names = ("contestant", "learning", "better_with_all", "labels", "labels_low", "labels_high", "all_labels")
+    heads = (*names, "gain_log2", "gain_log2_low", "gain_log2_high", "informative", "established")
+    lines = [
+        (
+            *(name, kind, name if worth.gain.value >= 0 else UNTOUCHED),
+            *(worth.labels.value, worth.labels.low, worth.labels.high, worth.rows[-1]),
+            *(worth.gain.value, worth.gain.low, worth.gain.high, worth.informative, worth.established),
+        )
+        for (name, kind), worth in worth_by_curve.items()
+    ]
+    sheets = {**usual.sheets, f"{NAME}.worth.csv": sheet(heads, lines)}
     figures = {TITLE: list(_drawings(outcome, worth_by_curve))}
     return replace(usual, verdict=" ".join(sentences), figures=figures, sheets=sheets)
 
@@ -616,20 +626,6 @@ def _section(worth_by_curve: Mapping[tuple[str, str], Worth]) -> Section:
             *rises,
         ),
     )
-
-
-def _sheet(worth_by_curve: Mapping[tuple[str, str], Worth]) -> str:
-    names = ("contestant", "learning", "better_with_all", "labels", "labels_low", "labels_high", "all_labels")
-    heads = (*names, "gain_log2", "gain_log2_low", "gain_log2_high", "informative", "established")
-    lines = [
-        (
-            *(name, kind, name if worth.gain.value >= 0 else UNTOUCHED),
-            *(worth.labels.value, worth.labels.low, worth.labels.high, worth.rows[-1]),
-            *(worth.gain.value, worth.gain.low, worth.gain.high, worth.informative, worth.established),
-        )
-        for (name, kind), worth in worth_by_curve.items()
-    ]
-    return sheet(heads, lines)
 
 
 def _drawings(outcome: Outcome, worth_by_curve: Mapping[tuple[str, str], Worth]) -> Iterator[Drawing]:

@@ -208,7 +208,8 @@ class Forecast:
 
     def _tuning(self, job: Job) -> Cost:
         """Return the cost of a fine-tuning that does not stop early."""
-        recipe, task, lengths = tuning_of(job), self.materials.task, self.rows("train")
+        recipe = settings.from_mapping(finetune.FinetuneRecipe, job.settings["recipe"])
+        task, lengths = self.materials.task, self.rows("train")
         if task.kind == "search":
             return self._searching(recipe)
         plan = finetune.plan_of(recipe, task.sizes["train"], finetune.WIDTH)
@@ -315,11 +316,6 @@ def adapting_of(job: Job) -> tuple[Method | None, Any]:
     inputs |= {name: name for name in job.needs if name not in ("model", "retrieved")}
     inputs |= {name: str(place) for name, place in job.places.items() if name not in PLACES}
     return method, settings.from_mapping(method.recipe, {**job.settings["recipe"], **inputs})
-
-
-def tuning_of(job: Job) -> finetune.FinetuneRecipe:
-    """Return the settings of a fine-tuning job."""
-    return settings.from_mapping(finetune.FinetuneRecipe, job.settings["recipe"])
 
 
 def fitting_seconds(task: Prepared) -> float:

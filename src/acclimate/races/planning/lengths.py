@@ -239,14 +239,9 @@ def _shorter_adapting(recipe: Any, share: float, rows: int) -> Any:
 
 
 def _fewer(plan: Plan, share: float) -> Plan:
-    steps, batch = _fewer_steps(plan.steps, plan.batch, share)
+    """Return the plan with the steps, and the rows of each, in which a share of the rows is seen."""
+    rows = plan.steps * plan.batch * share
+    steps = max(min(LEAST_STEPS, plan.steps), round(plan.steps * share))
+    batch = min(plan.batch, max(LEAST_BATCH, round(rows / steps)))
     rate = plan.rate * math.sqrt(batch / plan.batch)
-    return replace(plan, batch=batch, rate=rate, steps=steps)
-
-
-def _fewer_steps(steps: int, batch: int, share: float) -> tuple[int, int]:
-    """Return the steps, and the rows of each, in which a share of the rows is seen."""
-    row_count = steps * batch * share
-    fewer = max(min(LEAST_STEPS, steps), round(steps * share))
-    rows = min(batch, max(LEAST_BATCH, round(row_count / fewer)))
-    return max(1, round(row_count / rows)), rows
+    return replace(plan, batch=batch, rate=rate, steps=max(1, round(rows / batch)))

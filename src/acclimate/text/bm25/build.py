@@ -82,7 +82,8 @@ def build_index(
     damaged index, and one that this release cannot read, is replaced.
     Raises ValueError if `path` holds anything else, or if a setting is out of range.
     """
-    check_formula(k1, b)
+    if not (0 <= k1 < math.inf and 0 <= b <= 1):
+        raise ValueError(f"k1 = {k1} and b = {b}: k1 must be 0 or more and b between 0 and 1. 1.2 and .75 are usual")
     check_analyzer(analyzer)
     if len(corpus) >= 1 << 32:
         raise ValueError(
@@ -112,12 +113,6 @@ def open_index(path: Path, *, hashed: int = _HASHED) -> Index:
     if not (path / FACTS).is_file():
         raise ValueError(f"{path} contains no index: it has no {FACTS}. Create one with build_index")
     return _opened(path, checked_facts(path, hashed))
-
-
-def check_formula(k1: float, b: float) -> None:
-    """Raise ValueError for k1 and b with which BM25 is not defined. With k1 = 0 a repeated word counts once."""
-    if not (0 <= k1 < math.inf and 0 <= b <= 1):
-        raise ValueError(f"k1 = {k1} and b = {b}: k1 must be 0 or more and b between 0 and 1. 1.2 and .75 are usual")
 
 
 def _facts_of(path: Path, settings: dict[str, Any]) -> dict[str, Any] | None:

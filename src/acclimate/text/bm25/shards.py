@@ -155,7 +155,8 @@ def build_shards(
     build = build_here if isinstance(pool, SerialPool) else build_part
     built = _watched(pool.map(build, sources, home=number_of), len(corpus), watch)
     if not begins_on_disk:
-        write_shard_facts(path, {**settings, "documents": len(corpus), "begins": begins})
+        facts = {"version": _VERSION, **settings, "documents": len(corpus), "begins": begins}
+        write_json(path / FACTS, {**facts, "hash": digest(facts)})
     return ShardedIndex(path, corpus.hash, analyzer, float(k1), float(b), built, pool)
 
 
@@ -370,11 +371,6 @@ def _index(path: Path, sealed: str) -> Index:
     if not manifest.is_file() or sha256_of(manifest) != sealed:
         raise ValueError(f"{socket.gethostname()} sees another version of {path}. {_SHARED}")
     return open_index(path, hashed=0)
-
-
-def write_shard_facts(path: Path, record: dict[str, Any]) -> None:
-    facts = {"version": _VERSION, **record}
-    write_json(path / FACTS, {**facts, "hash": digest(facts)})
 
 
 def known_begins(path: Path, settings: dict[str, Any]) -> list[int]:
