@@ -508,8 +508,8 @@ def _withheld(rows: Rows, labelled: LabelledFiles) -> bool:
     """Return True if every label is UNLABELLED, as in the test sets of GLUE."""
     if not isinstance(rows, Table) or not isinstance(labelled.label, str) or labelled.label not in rows.names():
         return False
-    values = (value for batch in rows.batches([labelled.label]) for value in batch.column(0).to_pylist())
-    return all(value == UNLABELLED for value in values)
+    batches = rows.batches([labelled.label])
+    return all(value == UNLABELLED for batch in batches for value in batch.column(0).to_pylist())
 
 
 def _written(rows: Rows, labelled: LabelledFiles, source: Source, split: Split, facts: Mapping[str, Any]) -> Path:
@@ -517,13 +517,12 @@ def _written(rows: Rows, labelled: LabelledFiles, source: Source, split: Split, 
     about = source.about if len(source.splits) == 1 else f"{source.about}, split {facts['split']}"
     name = _name(source.name) + ("" if split == "train" else f".{split}")
     record = {"about": about, **facts}
+    present = _columns(rows)
     if labelled.kind == "span":
-        present = _columns(rows)
         for column in QUESTION_COLUMNS:
             if column not in present:
                 raise no_column(about, column, present, "; questions have context, question and answers")
         return _cache_file(name, ".json", partial(_write_questions, rows), record)
-    present = _columns(rows)
     columns = labelled.columns
     for role, column in columns.stated().items():
         for column_name in [column] if isinstance(column, str) else column:
@@ -586,9 +585,7 @@ def _class_of(value: Any, names: Sequence[str]) -> Any:
         return [_class_of(element, names) for element in value]
     if isinstance(value, str):
         return value
-    if (
-        value is None or value == UNLABELLED or (isinstance(value, float) and math.isnan(value))
-    ):  # NaN is what pandas makes of None
+    if value in (None, UNLABELLED) or (isinstance(value, float) and math.isnan(value)):  # pandas makes NaN of None
         return None
     if not isinstance(value, int | float) or not float(value).is_integer() or not 0 <= value < len(names):
         raise ValueError(
@@ -614,7 +611,7 @@ def _json_line(row: Mapping[str, Any], number: int) -> str:
 
 def _write_questions(rows: Rows, path: Path) -> None:
     """Write the rows in SQuAD's form. A row of the hub has a list of its answers' texts, and one of their places."""
-    read: Iterable[Mapping[str, Any]] = rows if not isinstance(rows, Table) else _dicts(rows)
+    read: Iterable[Mapping[str, Any]] = _dicts(rows) if isinstance(rows, Table) else rows
     with open(path, "w", encoding="utf-8") as file:
         file.write('{"data": [')
         for number, row in enumerate(read, 1):

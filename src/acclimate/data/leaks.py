@@ -154,9 +154,6 @@ class SourceLeaks:
             place for place, kind in self.kinds.items() if kind != "passage" and self.sealed.items[place][0] == split
         }
 
-    def leaked_with_their_label(self, split: Split) -> set[int]:
-        return self.leaked(split) & self.same_label
-
     def leaked_ids(self, split: Split) -> frozenset[str]:
         """Return the ids of the items that leak."""
         return frozenset(self.sealed.items[number][1].id for number in self.leaked(split))
