@@ -65,11 +65,8 @@ def fetch(
     watch(Progress("fetching", len(downloads), len(downloads), "files"))
     if failed:
         missing = len(downloads) - len(new) - len(present_files)
-        raise ValueError(
-            "\n".join(
-                [*failed, f"{missing} of {len(downloads)} files are missing. Give the same command again to continue."]
-            )
-        )
+        failed.append(f"{missing} of {len(downloads)} files are missing. Give the same command again to continue.")
+        raise ValueError("\n".join(failed))
     return _fetched(datasets, to, new, present_files)
 
 
@@ -82,14 +79,12 @@ def copy(datasets: Sequence[Dataset], source: Path, to: Path, *, watch: Watch = 
     if not source.is_dir():
         raise ValueError(f"--from {named(source)}: there is no such folder")
     new, present_files, failed = [], [], []
-    downloads = {
-        (dataset.folder, name): (dataset, Download(name, ""))
-        for dataset in datasets
-        for name in (name for form in dataset.forms for name in form.files)
-    }
-    downloads |= {
-        (dataset.folder, download.path): (dataset, download) for dataset in datasets for download in dataset.downloads
-    }
+    downloads: dict[tuple[str, str], tuple[Dataset, Download]] = {}
+    for dataset in datasets:
+        names = (name for form in dataset.forms for name in form.files)
+        downloads |= {(dataset.folder, name): (dataset, Download(name, "")) for name in names}
+    for dataset in datasets:
+        downloads |= {(dataset.folder, download.path): (dataset, download) for download in dataset.downloads}
     for count, ((folder, name), (dataset, download)) in enumerate(downloads.items()):
         watch(Progress("copying", count, len(downloads), "files"))
         if (file := find_file(source / folder, name)) is None:
@@ -289,10 +284,5 @@ def _fetched(datasets: Sequence[Dataset], to: Path, new: Sequence[str], present_
         missing = dataset.missing(dataset.forms[0], to)
         if missing:
             wanting[dataset.name] = f"missing: {', '.join(missing)}. {dataset.obtain or dataset.way_out(to)}."
-    return Fetched(
-        to,
-        tuple(new),
-        tuple(present_files),
-        tuple(name for name in (*new, *present_files) if name not in checked),
-        wanting,
-    )
+    unchecked = tuple(name for name in (*new, *present_files) if name not in checked)
+    return Fetched(to, tuple(new), tuple(present_files), unchecked, wanting)

@@ -12,7 +12,7 @@ import re
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache, lru_cache
 from logging import ERROR
 from pathlib import Path
@@ -51,9 +51,8 @@ if TYPE_CHECKING:
 
 EMBEDDED = "embedded"  # names the encoder that comes with the package
 SCRATCH = "scratch"  # in place of a race's model: a small encoder is pretrained first
-FOLDER = (
-    Path(__file__).parent / EMBEDDED
-)  # of its weights, tokenizer, card and logs; recipes/embedded/ship.py writes it
+# of its weights, tokenizer, card and logs; recipes/embedded/ship.py writes it
+FOLDER = Path(__file__).parent / EMBEDDED
 FACTS = "embedded.json"  # of this folder: what was measured of the encoder
 MADE_FROM = "sentence-transformers/all-MiniLM-L6-v2 (Apache-2.0)"
 UNSTATED = "No model is given: this run uses the embedded encoder, which comes with acclimate."
@@ -113,13 +112,10 @@ def hub_answers() -> bool:
     unreadable = getattr(sys.modules[failed[-1].__module__], "InvalidURL", ValueError)
 
     def ask() -> None:
-        try:
+        # the last three: the environment names a proxy that the library cannot use
+        with suppress(*failed, ValueError, ImportError, unreadable):
             hub.get_hf_file_metadata(hub.hf_hub_url(LARGER[0], "config.json"), timeout=HURRY)
-        except failed:
-            return
-        except (ValueError, ImportError, unreadable):  # the environment names a proxy that the library cannot use
-            return
-        answers.append(True)
+            answers.append(True)
 
     thread = threading.Thread(target=ask, daemon=True)  # the timeout does not hold for the look-up of the hub's name
     thread.start()
@@ -135,12 +131,9 @@ def load_tokenizer(model: str | os.PathLike[str]) -> PreTrainedTokenizerBase:
         try:
             tokenizer = transformers.AutoTokenizer.from_pretrained(where, trust_remote_code=False)
         except ValueError as error:
-            below = Path(where) / "tokenizer"
-            way_out = (
-                f". The directory {below} has one: give that path"
-                if (below / "tokenizer.json").exists()
-                else f": {error}"
-            )
+            below, way_out = Path(where) / "tokenizer", f": {error}"
+            if (below / "tokenizer.json").exists():
+                way_out = f". The directory {below} has one: give that path"
             if any(Path(where).glob("*.model")):  # pip lets sentencepiece and a protobuf too old for it be installed
                 way_out = f"{way_out.rstrip('.')}. If protobuf is older than sentencepiece: pip install -U protobuf"
             raise ValueError(f"{where}: contains no tokenizer that transformers can read{way_out}") from error
@@ -233,9 +226,8 @@ def move_to_torch_memory(model: PreTrainedModel) -> None:
 
 def head_drawn(model: PreTrainedModel) -> bool:
     """Return True if a loaded model's head is random, because the checkpoint lacks a weight of it other than a bias."""
-    return any(
-        not name.startswith(f"{model.base_model_prefix}.") and "bias" not in name for name in drawn_weights(model)
-    )
+    encoder = f"{model.base_model_prefix}."
+    return any(not name.startswith(encoder) and "bias" not in name for name in drawn_weights(model))
 
 
 def drawn_weights(model: PreTrainedModel) -> frozenset[str]:
@@ -317,9 +309,8 @@ def check_unchanged(directory: Path) -> None:
     manifest = directory / MANIFEST
     if not manifest.is_file():
         return
-    way_out = (
-        f"Copy it again, or repeat the command that created it. If you changed the model yourself, delete {manifest}"
-    )
+    way_out = "Copy it again, or repeat the command that created it. If you changed the model yourself, delete "
+    way_out += str(manifest)
     listed = read_json(manifest, way_out=way_out)
     if not isinstance(listed, dict) or not any(SHA256.fullmatch(str(content)) for content in listed.values()):
         return
@@ -351,9 +342,7 @@ def check_sizes(directory: Path) -> None:
     most = dict.fromkeys(WIDTHS, largest) | dict.fromkeys(LAYERS, max(len(shapes), MOST_LAYERS))
     most |= dict.fromkeys(LENGTHS, max(largest, MOST_SIZE))
     for name, value in config.items():
-        if name not in most or value is None:
-            continue
-        if value > most[name]:
+        if name in most and value is not None and value > most[name]:
             has = f"more than the weights in {directory} have" if shapes else f"at most {most[name]:,} can be read"
             raise ValueError(f"{path}: {name} = {value:,}: {has}. {way_out}")
 

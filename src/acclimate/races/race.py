@@ -199,7 +199,7 @@ def design(
     rivals = 0
     if recipe.until == "settled":
         rivals = len(entries.models) - 1
-        check_settling(recipe, task, rivals=rivals)
+        check_settling(task, rivals=rivals)
     in_rounds = not probe_only and not recipe.folds
     return Design(
         name=RACE,
@@ -318,8 +318,7 @@ def _completed(
         if not outcome.failed:  # what follows in this directory, such as learning curves, is no cost of the race
             spent = float(decided(out, f"taken-{budget.text}-{len(fine_tuned.entries.seeds)}", partial(float, spent)))
         if spent > budget.amount:
-            spent_text = f"All work in this directory took {budget.as_text(spent)}"
-            over = f"{spent_text}, more than the budget of {budget.text}."
+            over = f"All work in this directory took {budget.as_text(spent)}, more than the budget of {budget.text}."
             fine_tuned = replace(fine_tuned, notes=(*fine_tuned.notes, over))
     choice = choose(outcome.results, margin)
     seeds = {
@@ -337,26 +336,24 @@ def _completed(
     if folds and use != choice.contestant:
         why = f"{choice.contestant} failed, or failed to learn, on the usual split"
         reason = f"{use} is used, because {why}." if use else why
-    trained = choice.encoder
-    if folds:  # one encoder is trained on the usual split
-        trained = next(
-            (name for name in (choice.contestant, choice.encoder) if name in fine_tuned.tuned), choice.encoder
-        )
+    # a cross-validation trains one encoder on the usual split
+    trained = choice.contestant if folds and choice.contestant in fine_tuned.tuned else choice.encoder
     called = f"the {ALONE}" if outcome.alone and trained else trained
-    about: dict[str, Any] = {
-        "command": command,
-        "use": use,
-        "encoder": choice.encoder,
-        "use_reason": reason,
-        "margin": margin,
-        "rivals": rivals,
-        "folds": folds,
-    }
-    about["handed_over"] = (
-        _refit_sentence(called, fine_tuned, USE if trained == use else ENCODER, seeds) if folds else ""
-    )
+    place = USE if trained == use else ENCODER
     checkpoints = {name: fine_tuned.tuned[name][seed] for name, seed in seeds.items()}
-    complete = with_facts(outcome, fine_tuned, out, **about)
+    complete = with_facts(
+        outcome,
+        fine_tuned,
+        out,
+        command=command,
+        use=use,
+        encoder=choice.encoder,
+        use_reason=reason,
+        margin=margin,
+        rivals=rivals,
+        folds=folds,
+        handed_over=_refit_sentence(called, fine_tuned, place, seeds) if folds else "",
+    )
     if ranks.is_first():
         gold = () if folds or not outcome.scores else outcome.scores[0].gold
         _hand_over_models(use, trained, checkpoints, seeds, entries=fine_tuned.entries, gold=gold, out=out)
@@ -402,12 +399,8 @@ def _hand_over_models(
 
 def _best_seed(jobs: Sequence[Job], out: Path) -> int | None:
     """Return the place of the fine-tuning with the best dev score, the first of equals; None if all learnt nothing."""
-    results = [result_of(job, out) or {} for job in jobs]
-    dev = {
-        seed: result["dev"]
-        for seed, result in enumerate(results)
-        if result.get("learnt") and math.isfinite(result["dev"])
-    }
+    results = enumerate(result_of(job, out) or {} for job in jobs)
+    dev = {seed: result["dev"] for seed, result in results if result.get("learnt") and math.isfinite(result["dev"])}
     return max(dev, key=lambda seed: dev[seed]) if dev else None
 
 

@@ -376,7 +376,9 @@ def _check(recipe: DgaStudyRecipe, task: Labelled, model: str) -> None:
         )
     of_dga = [name for name in names if name != ENSEMBLE and ADAPTED[name][0] == "dga"]
     if of_dga and not heads_known(model):
-        raise ValueError(f"{of_dga[0]} supports only these families: {', '.join(PLACES)}. Remove it from contestants")
+        raise ValueError(
+            f"{of_dga[0]} supports only these families: {', '.join(sorted(PLACES))}. Remove it from contestants"
+        )
     adapted = (*(name for name in names if name != ENSEMBLE), *((MLM,) if ENSEMBLE in names else ()))
     adapting = [Adapting(name, METHODS[ADAPTED[name][0]], "adapt", recipe.stated(name)) for name in adapted]
     check_adaptations(adapting, configuration_of(model), max_tokens=task.max_tokens)

@@ -58,9 +58,8 @@ class RoundCosts:
 
     def select(self, names: Sequence[str]) -> RoundCosts:
         """Return the costs if only these contestants race."""
-        adapting, fixed = (
-            tuple(job for job in jobs if {*job.contestants} & {*names}) for jobs in (self.adapting, self.fixed)
-        )
+        adapting = tuple(job for job in self.adapting if {*job.contestants} & {*names})
+        fixed = tuple(job for job in self.fixed if {*job.contestants} & {*names})
         tuning, test = ({name: of[name] for name in names} for of in (self.tuning, self.test))
         return replace(self, adapting=adapting, fixed=fixed, tuning=tuning, test=test)
 
@@ -172,14 +171,11 @@ def lengths_within(
             continue
         share = min(1.0, room / whole) if whole else 1.0
         adapting = share * whole
-        tuning = (
-            min(most, (remainder - part.fixed_total - tests - adapting) / part.tuning_total)
-            if part.tuning_total
-            else most
-        )
-        again = 1 if whole and share < 1 else adaptations
-        if whole and share == 1:
-            again = max(1, min(adaptations, int(quarter / whole)))
+        tuning, again = most, adaptations
+        if part.tuning_total:
+            tuning = min(most, (remainder - part.fixed_total - tests - adapting) / part.tuning_total)
+        if whole:
+            again = 1 if share < 1 else max(1, min(adaptations, int(quarter / whole)))
         first = part.fixed_total + adapting + tuning * part.tuning_total + tests
         later = first if again > 1 else first - adapting - part.fixed_total
         untouched = tuning * part.tuning[names[0]]
