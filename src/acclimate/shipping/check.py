@@ -197,10 +197,8 @@ def logits_of(
 ) -> np.ndarray:
     """(n, C) in the order of the examples."""
     rows: dict[int, np.ndarray] = {}
-    total = -(-len(examples) // BATCH)
-    for places, inputs in counted(
-        padded_batches(examples, tokenizer), watch, stage, total=total, unit="batches", every=1
-    ):
+    total, batches = -(-len(examples) // BATCH), padded_batches(examples, tokenizer)
+    for places, inputs in counted(batches, watch, stage, total=total, unit="batches", every=1):
         rows.update(zip(places, forward(inputs), strict=True))
     return np.stack([rows[i] for i in range(len(examples))])
 

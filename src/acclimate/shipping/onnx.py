@@ -249,9 +249,9 @@ def _rounds(
 
     Both predict each batch in turn, and each of them goes first for half of the batches.
     """
-    for side in (shipped.logits, exported):  # the first call allocates memory
-        side(encoded[0])
     sides = (shipped.logits, exported)
+    for side in sides:  # the first call allocates memory
+        side(encoded[0])
     for number in range(ROUNDS):
         seconds = [0.0, 0.0]
         for place, inputs in enumerate(encoded):

@@ -440,11 +440,8 @@ class Skipped:
 
 
 def _predict_chunk(predictor: AnyPredictor, chunk: Sequence[Text], watch: Watch) -> list[Prediction]:
-    predictions = predictor.predict([text.example for text in chunk], watch=watch)
-    return [
-        _placed(one, text.source_text) if text.source_text else one
-        for one, text in zip(predictions, chunk, strict=True)
-    ]
+    pairs = zip(predictor.predict([text.example for text in chunk], watch=watch), chunk, strict=True)
+    return [_placed(one, text.source_text) if text.source_text else one for one, text in pairs]
 
 
 def _placed(prediction: Prediction, text: str) -> Prediction:
