@@ -144,10 +144,8 @@ class TfidfRecipe:
 
     def only(self, setting: TfidfSetting) -> TfidfRecipe:
         """Return the recipe with this one setting to try, whatever the kind."""
-        one = (setting.strength,)
-        return replace(
-            self, strengths=one, alphas=one, class_weights=(setting.class_weights,), longest=(setting.longest,)
-        )
+        one, weights, longest = (setting.strength,), (setting.class_weights,), (setting.longest,)
+        return replace(self, strengths=one, alphas=one, class_weights=weights, longest=longest)
 
 
 def settings_with_states(recipe: TfidfRecipe, kind: str) -> tuple[TfidfSetting, ...]:
@@ -394,10 +392,10 @@ class WordList:
     kind: ClassVar[Kind] = "tokens"
 
     def predict(self, examples: Sequence[Example]) -> list[Label]:
-        return [
-            tuple(self.exact.get(word) or self.lowered.get(word.lower(), self.new) for word in words_of(example.text))
-            for example in examples
-        ]
+        def tag(word: str) -> str:
+            return self.exact.get(word) or self.lowered.get(word.lower(), self.new)
+
+        return [tuple(map(tag, words_of(example.text))) for example in examples]
 
 
 BaselineModel = TfidfModel | WordList | Bm25

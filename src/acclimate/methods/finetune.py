@@ -75,7 +75,6 @@ from acclimate.core.types import (
     Checkpoint,
     Cost,
     Example,
-    Label,
     NotFiniteError,
     Progress,
     Score,
@@ -333,17 +332,13 @@ class Tuning:
         if task.kind != "span":
             lost, what = emptied(self.rows, task.examples("train"), self.tokenizer)
             if lost:
-                note = f"the tokenizer makes no token of {lost:,} training {what}: {EMPTIED[what]}"
-                watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
+                self._note(f"the tokenizer makes no token of {lost:,} training {what}: {EMPTIED[what]}")
         if self.pooling in OF_MENTIONS and (lost := cut_off(self.rows)):
-            note = (
-                f"in {lost:,} of {len(self.rows):,} training texts a mention comes after the first "
-                f"{task.max_tokens} tokens"
-            )
-            watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
+            texts = f"{lost:,} of {len(self.rows):,} training texts"
+            self._note(f"in {texts} a mention comes after the first {task.max_tokens} tokens")
         if lost := merged(task, recipe.tag_scheme):
-            note = f"in the scheme {recipe.tag_scheme}, {lost:,} training entities merge with the preceding entity"
-            watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
+            scheme = recipe.tag_scheme
+            self._note(f"in the scheme {scheme}, {lost:,} training entities merge with the preceding entity")
         dev = task.examples("dev")
         self.dev = self._labelled(dev, encoded(task, "dev", dev, self.tokenizer, spans=SPANS[self.pooling]))
         self.looked_at = self.dev
@@ -351,11 +346,8 @@ class Tuning:
         if (size := len(some)) < len(dev):
             rows = encode_rows(some, self.tokenizer, task.max_tokens, task.kind, spans=SPANS[self.pooling])
             self.looked_at = self._labelled(some, rows)
-            note = (
-                f"evaluations on dev during fine-tuning use {size:,} of {len(dev):,} examples; the chosen weights "
-                "are scored on all"
-            )
-            watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
+            part = f"{size:,} of {len(dev):,} examples"
+            self._note(f"evaluations on dev during fine-tuning use {part}; the chosen weights are scored on all")
         if recipe.threshold == "dev" and task.has_threshold:
             output_layer(self.model)  # whose biases take what dev chooses, so refused before training
         self.measured = TaskLoss(self.model)
@@ -363,6 +355,9 @@ class Tuning:
         out.mkdir(parents=True, exist_ok=True)
         keep = recipe.averaged if recipe.choose == "best" else 0
         self.looks = DevLooks(out, keep=keep, constant=without_reading(recipe, task, some))
+
+    def _note(self, note: str) -> None:
+        self.watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
 
     def _labelled(self, examples: Sequence[Example], rows: Batch) -> LabelledRows:
         learnt = convert_tags(examples, self.recipe.tag_scheme)
@@ -376,9 +371,8 @@ class Tuning:
             with folded(self.model, self.scale):
                 look = self.look(self.looked_at, self.plan.precision)
                 if not np.isfinite(look.loss):
-                    raise NotFiniteError(
-                        f"step {step.number}: the loss on dev is {look.loss}. Lower the rate, or lengthen the warm-up"
-                    )
+                    what = f"step {step.number}: the loss on dev is {look.loss}"
+                    raise NotFiniteError(f"{what}. Lower the rate, or lengthen the warm-up")
                 self.looks.add(step.number, look, self.model)
             best = max(self.looks.scores.values(), default=look.score)
             return {"dev": look.score, "dev best": best, "dev loss": look.loss}
@@ -433,8 +427,7 @@ class Tuning:
             self.adapters.merge()
         if final.decision is not None and final.decision.note:
             shift(self.model, -final.decision.shift_C)
-            note = f"{final.decision.note}, which scores best on dev"
-            self.watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
+            self._note(f"{final.decision.note}, which scores best on dev")
         self.looks.write_chosen(steps, final)
 
     def finish(self) -> bool:
@@ -502,9 +495,8 @@ def _loaded(
 ) -> PreTrainedModel:
     has_dropout = dropout_known(recipe.model)
     if not has_dropout:
-        watch(
-            Progress("fine-tune", 0, 0, "steps", {"note": "dropout of this family cannot be set, so it is unchanged"})
-        )
+        note = "dropout of this family cannot be set, so it is unchanged"
+        watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
     fresh = partial(load_classifier, seed=recipe.plan.seed, pooler=recipe.pooler)
     load = load_with_head if recipe.head == "kept" else fresh
     return load(
@@ -566,8 +558,6 @@ def test_ensemble(checkpoints: Sequence[Checkpoint], task: Prepared, *, by: str,
             rows = encoded(task, split, task.examples(split), tokenizer, spans=spans)
             found_BC = probabilities(model, rows, labels, watch=watch)[:, [labels.index(name) for name in task.labels]]
             means[split] = means.get(split, 0.0) + found_BC / len(checkpoints)
-    predicted: dict[Split, list[Label]] = {
-        split: [task.labels[int(code)] for code in means[split].argmax(-1)] for split in splits
-    }
-    dev = task.score([example.label for example in task.examples("dev")], predicted["dev"])
-    return {**task.open_and_score(task.examples("test"), predicted["test"], by=by), "dev": dev}
+    on_dev, on_test = ([task.labels[int(code)] for code in means[split].argmax(-1)] for split in splits)
+    dev = task.score([example.label for example in task.examples("dev")], on_dev)
+    return {**task.open_and_score(task.examples("test"), on_test, by=by), "dev": dev}

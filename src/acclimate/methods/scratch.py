@@ -101,11 +101,8 @@ def adapt(recipe: ScratchRecipe, out: Path, *, watch: Watch = unwatched) -> Chec
     fixed = recipe.epochs or recipe.tokens or recipe.long_share or "dev" in corpora
     if checkpoint := finished(out, recipe, sources, extends=not fixed and recipe.masking_schedule == "constant"):
         return checkpoint
-    texts = [
-        open_text(corpora[name], out, recipe.least_words, name=name, watch=watch)
-        for name in ("corpus", "general")
-        if name in corpora
-    ]
+    names = [name for name in ("corpus", "general") if name in corpora]
+    texts = [open_text(corpora[name], out, recipe.least_words, name=name, watch=watch) for name in names]
     tokenizer = _tokenizer(recipe, texts, out, watch)
     model = model_of(recipe, tokenizer, watch=watch)
     objective = objective_of(recipe, model, watch=watch)
@@ -333,10 +330,8 @@ def open_text(corpus: Corpus, out: Path, least_words: int, *, name: str, watch: 
         return np.frombuffer(path.read_bytes(), bool)
 
     text = CorpusView(corpus, ranks.first_then_all(find), document)
-    note = (
-        f"{name}: {len(text):,} of {len(corpus):,} documents have at least {least_words} words; the others are not used"
-    )
-    watch(Progress(STAGE, 0, 0, "steps", {"note": note}))
+    part = f"{len(text):,} of {len(corpus):,} documents have at least {least_words} words"
+    watch(Progress(STAGE, 0, 0, "steps", {"note": f"{name}: {part}; the others are not used"}))
     return text
 
 
@@ -385,28 +380,23 @@ class BatchPlan:
 
     def _rows(self, number: int, longest: int) -> Rows:
         tokens, text = self.tokens[number], self.texts[number]
-        whole_words = self.recipe.whole_words
-        if self.recipe.next_sentence:
-            return masked_pairs(
-                tokens, self.tokenizer, longest=longest, whole_words=whole_words, documents=text.mask, name=text.name
-            )
-        return masked_segments(tokens, longest=longest, whole_words=whole_words, documents=text.mask, name=text.name)
+        how: dict[str, Any] = {"longest": longest, "whole_words": self.recipe.whole_words}
+        how |= {"documents": text.mask, "name": text.name}
+        return (
+            masked_pairs(tokens, self.tokenizer, **how) if self.recipe.next_sentence else masked_segments(tokens, **how)
+        )
 
     def _stream(self, phase: Phase, number: int, *, first_step: int) -> Stream:
         plan = self.plan
         rising = self.recipe.masking_schedule == "steps"
         rate = rising_rate(self.recipe.masking, plan.steps) if rising else self.recipe.masking
-        if len(phase.rows) == 1:
-            return sampled_rows(
-                phase.rows[0], even(plan.batch, first_step), seed=plan.seed, rate=rate, beside=2 * number
-            )
-        windows = shares(plan.batch, phase.share, first_step)
-        return side_by_side(
-            [
-                sampled_rows(rows, window, seed=plan.seed, rate=rate, beside=2 * number + place)
-                for place, (rows, window) in enumerate(zip(phase.rows, windows, strict=True))
-            ]
-        )
+        alone = len(phase.rows) == 1
+        windows = [even(plan.batch, first_step)] if alone else shares(plan.batch, phase.share, first_step)
+        streams = [
+            sampled_rows(rows, window, seed=plan.seed, rate=rate, beside=2 * number + place)
+            for place, (rows, window) in enumerate(zip(phase.rows, windows, strict=True))
+        ]
+        return streams[0] if alone else side_by_side(streams)
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from itertools import pairwise
 
 from acclimate.core.figures import has, listed, metric_text, p_text, percent, points, rough_duration
 from acclimate.methods.ranking.bm25 import BM25
-from acclimate.races.compare import MAIN, Contrast
+from acclimate.races.compare import Contrast
 from acclimate.races.outcome import CellResult, Outcome, probe_row, rows
 from acclimate.reports.page import amount
 from acclimate.reports.table import FROZEN, UNADAPTED, UNTOUCHED, ContestantRow, interval_text
@@ -270,18 +270,14 @@ def represented(outcome: Outcome) -> str:
             evidence = _likely(contrast)
             name = outcome.cells[contrast.against.key].contestant
             clauses.append(f"the probe of {name} is {word} than the untouched model's by {gap} ({evidence})")
-    remainder = (
-        "" if all(contrast.established for contrast in contrasts) else "; the other probes' differences may be chance"
-    )
-    return f"Before fine-tuning, adapting changed what the encoder represents: {'; '.join(clauses)}{remainder}."
+    if not all(contrast.established for contrast in contrasts):
+        clauses.append("the other probes' differences may be chance")
+    return f"Before fine-tuning, adapting changed what the encoder represents: {'; '.join(clauses)}."
 
 
 def probe_contrasts(outcome: Outcome) -> list[Contrast]:
     """Return the comparisons of probes of adapted models with that of the untouched model, by the main metric."""
-    name = probe_row(UNTOUCHED)
-    compared = [
-        contrast for contrast in outcome.compared.contrasts if contrast.against.name == name and contrast.metric == MAIN
-    ]
+    compared = outcome.compared.named(probe_row(UNTOUCHED))
     return [contrast for contrast in compared if outcome.cells[contrast.against.key].scores[0].adaptation is not None]
 
 

@@ -111,6 +111,10 @@ class Compared:
     intervals: Mapping[tuple[Key, str], Interval]
     contrasts: tuple[Contrast, ...]
 
+    def named(self, name: str) -> list[Contrast]:
+        """Return the comparisons of this name by the main metrics."""
+        return [contrast for contrast in self.contrasts if contrast.against.name == name and contrast.metric == MAIN]
+
     def contrast(self, key: Key, name: str, metric: str = MAIN) -> Contrast | None:
         """Return the comparison of this cell that has this name; None if it was not made."""
         return self._contrasts_by_place.get((key, name, metric))

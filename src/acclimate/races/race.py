@@ -285,11 +285,8 @@ def probes_against_untouched(names: Sequence[str], task: str) -> tuple[Against, 
     """Return a comparison of the probe of each contestant with that of the untouched model."""
     untouched = probe_row(UNTOUCHED)
     reference = ("", untouched, task)
-    return tuple(
-        Against(("", probe_row(name), task), (reference,), untouched, FAMILY_OF_PROBES)
-        for name in names
-        if name != UNTOUCHED
-    )
+    rivals = [("", probe_row(name), task) for name in names if name != UNTOUCHED]
+    return tuple(Against(key, (reference,), untouched, FAMILY_OF_PROBES) for key in rivals)
 
 
 def _completed(

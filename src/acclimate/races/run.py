@@ -77,12 +77,8 @@ def _run(design: Design, out: Path, watch: Watch) -> Outcome:
             watches.setdefault(job.name, named)
     errors = do_all([*training, *measuring], out, watch=watch, watches=watches)
     if design.split == "test":
-        tests = [
-            job
-            for cell in cells
-            for job in cell.jobs
-            if all(result_of(needed, out) is not None for needed in job.needs.values())
-        ]
+        tests = [job for cell in cells for job in cell.jobs]
+        tests = [job for job in tests if all(result_of(need, out) is not None for need in job.needs.values())]
         errors |= do_all(tests, out, watch=watch, watches=watches)
 
     reasons = {name: design.named(first_line(error)) for name, error in errors.items()}

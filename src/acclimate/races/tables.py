@@ -274,11 +274,7 @@ def _probes(outcome: Outcome) -> Section:
         body.append((result.row, *cells))
         ids.append(row_id(untouched, key))
         looks.append("reference" * (result.row == untouched))
-    contrasts = [
-        contrast
-        for contrast in outcome.compared.contrasts
-        if contrast.against.name == untouched and contrast.metric == MAIN
-    ]
+    contrasts = outcome.compared.named(untouched)
     counted = f"{outcome.split} items{' and adaptations' if several else ' alone'}"
     lines = [
         f"A probe is a linear layer on the frozen encoder: it shows what the encoder represents{apart}. "
