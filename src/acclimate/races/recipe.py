@@ -196,16 +196,16 @@ class RaceRecipe(_Methods):  # type: ignore[misc]
             raise ValueError("folds = 1: one fold leaves no rows for training. Set at least 2, such as 5, or remove it")
         check_no_more(self, "adapt_seeds", than="seeds")  # each adaptation is fine-tuned once at least
         if self.until == "settled" and self.seeds < FIRST:
-            stated = f"{option('until', 'settled')} with seeds = {self.seeds}"
-            raise ValueError(f"{stated}: the first evaluation is after {FIRST} rounds. Raise seeds")
+            setting = f"{option('until', 'settled')} with seeds = {self.seeds}"
+            raise ValueError(f"{setting}: the first evaluation is after {FIRST} rounds. Raise seeds")
         if self.contestants is not None:
             raced = tuple(name for entry in self.contestants for name in self.named.get(entry, (entry,)))
             object.__setattr__(self, "contestants", raced)
-        names, stated = self.contestants or (), f"contestants = {list(self.contestants or ())}"
+        names, listing = self.contestants or (), f"contestants = {list(self.contestants or ())}"
         if ALL in names and len(names) > 1:
-            raise ValueError(f'{stated}: "{ALL}" cannot be combined with other names. Remove them')
+            raise ValueError(f'{listing}: "{ALL}" cannot be combined with other names. Remove them')
         if len(set(names)) < len(names):
-            raise ValueError(f"{stated}: a name appears twice. Name each contestant once")
+            raise ValueError(f"{listing}: a name appears twice. Name each contestant once")
         check_unnamed(self, self.methods)
         scratch.check_raced(self.pretrain)
 

@@ -178,9 +178,9 @@ def announce_contestant(place: Path, watch: Watch) -> None:
 
 def contestant_directory(run: Path, contestant: str) -> Path:
     """Return the directory in which a race handed over this contestant's model. Raises ValueError if there is none."""
-    stated = option("contestant", contestant)
+    choice = option("contestant", contestant)
     if not (run / f"race{OUTCOME}").exists():
-        raise ValueError(f"{stated}: {run} contains no finished race. Give the {option('out')} of a finished race")
+        raise ValueError(f"{choice}: {run} contains no finished race. Give the {option('out')} of a finished race")
     directories: dict[str, Path] = {}
     for place in (USE, ENCODER, FITTED):
         if (run / place / RECORD).is_file():
@@ -188,7 +188,7 @@ def contestant_directory(run: Path, contestant: str) -> Path:
             directories.setdefault(about["contestant"], run / place)
     if contestant not in directories:
         names = ", ".join(directories) or "no contestant"
-        raise ValueError(f"{stated}: {run} has no model of {contestant}. Choose one of: {names}")
+        raise ValueError(f"{choice}: {run} has no model of {contestant}. Choose one of: {names}")
     return directories[contestant]
 
 
