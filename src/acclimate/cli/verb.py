@@ -240,10 +240,8 @@ def _replace_datasets(parameters: dict[str, Any]) -> dict[str, Any]:
         parameters = {**parameters, "corpus": joined_corpora(corpora) if corpora else None}
     result = dict(parameters)
     check_ready(parameters)
-    task, hub_options = (
-        str(parameters.get("task") or ""),
-        {name: parameters[name] for name in HUB if name in parameters},
-    )
+    task = str(parameters.get("task") or "")
+    hub_options = {name: parameters[name] for name in HUB if name in parameters}
     if "dev" in parameters and parameters.get("data") is None and is_embedded(task):
         files = embedded_files(labelled_files_of(parameters))
         names = ("dev", "test", "text", "label", "id")

@@ -164,9 +164,8 @@ def adapt(recipe: TsdaeRecipe, out: Path, *, watch: Watch = unwatched) -> Checkp
     require_room(model, recipe.max_tokens)
     tokens = ranks.first_then_all(lambda: corpus.tokens(tokenizer, watch=watch))
     plan = with_steps(recipe.plan, recipe.epochs, len(segments(tokens, recipe.max_tokens)) - 1)
-    texts = masked_stream(
-        tokens, batch=plan.batch, longest=recipe.max_tokens, seed=plan.seed, masked=0.0, random=0.0
-    )  # nothing is replaced, so these are the texts themselves
+    # nothing is replaced, so these are the texts themselves
+    texts = masked_stream(tokens, batch=plan.batch, longest=recipe.max_tokens, seed=plan.seed, masked=0.0, random=0.0)
 
     def stream(step: int) -> Batch:
         generator = np.random.default_rng([plan.seed, step, _DELETIONS])

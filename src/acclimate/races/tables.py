@@ -100,9 +100,8 @@ def sections(outcome: Outcome) -> list[Section]:
     return [section for section in tables if section.rows or section.lines or section.parts]
 
 
-ScoreTable = tuple[
-    list[str], list[TableLine], tuple[str, ...], list[str]
-]  # headings, lines, their looks, sentences below
+# headings, lines, their looks, sentences below
+ScoreTable = tuple[list[str], list[TableLine], tuple[str, ...], list[str]]
 
 
 def _scores(outcome: Outcome, model: str) -> Section:

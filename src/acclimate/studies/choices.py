@@ -60,12 +60,8 @@ from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.tags import scheme_of
 
 CRF_RATE = 100.0  # times the encoder's rate, at which a CRF's weights stay near 0 and it equals the linear layer
-NAMED = (
-    "tag_layer",
-    "sequence_layer",
-    "tag_scheme",
-    "pooling",
-)  # in the labels of jobs, where they are not the default
+# in the labels of jobs, where they are not the default
+NAMED = ("tag_layer", "sequence_layer", "tag_scheme", "pooling")
 
 
 @dataclass(frozen=True)

@@ -143,9 +143,8 @@ def train_vectors(
     out.parent.mkdir(parents=True, exist_ok=True)
     text = number_words(texts(), out.parent, min_count=settings.min_count, lower=settings.lower, watch=watch)
     word_rows = parts(text.words, settings.shortest, settings.longest, settings.buckets)
-    numbers = np.array(
-        [source.index.get(word, -1) for word in text.words], np.int64
-    )  # of the text's words, in the start
+    # of the text's words, in the start
+    numbers = np.array([source.index.get(word, -1) for word in text.words], np.int64)
     new = np.flatnonzero(numbers < 0)
     numbers[new] = len(source.words) + np.arange(len(new))
     inputs, outputs = _gathered(source, numbers, word_rows, settings.dim)
