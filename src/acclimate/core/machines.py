@@ -161,11 +161,7 @@ def machines_for(threads: int, gpu_share: float = 0.0) -> list[dict[str, Any]]:
 
     least = {"CPU": threads, "GPU": gpu_share}
     nodes = [node for node in ray.nodes() if node["Alive"]]
-    able = [
-        node
-        for node in nodes
-        if all(node["Resources"].get(resource, 0) >= amount for resource, amount in least.items())
-    ]
+    able = [node for node in nodes if all(node["Resources"].get(name, 0) >= least[name] for name in least)]
     if not able:
         gpu = f" and {gpu_share:g} GPU" if gpu_share else ""
         lacking = f"no machine of the Ray cluster has {threads} processors{gpu}"

@@ -403,11 +403,9 @@ def _fit(
         losses = np.zeros(len(STRENGTHS))
         counted_rows = 0
         wide = len(sample) < states_RD.shape[1]  # then each fit finds its own, in far less time
-        shared[name] = (
-            None
-            if wide or kind == "score"
-            else _principal(_standard(states_RD[sample], *state_scales(states_RD[sample])))
-        )
+        shared[name] = None
+        if not wide and kind != "score":
+            shared[name] = _principal(_standard(states_RD[sample], *state_scales(states_RD[sample])))
         for fold in range(FOLDS):
             watch(Progress("probe, fitting", next(fit_numbers), len(states) * FOLDS + 1, "fits"))
             held = fold_R == fold

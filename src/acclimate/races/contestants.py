@@ -82,11 +82,8 @@ def check_adaptations(
     for contestant in contestants:
         has_prompt = bool(getattr(config, FIELD, 0))  # a prompt, with which it goes on
         prompt = 0 if has_prompt else contestant.method.prompt(contestant.recipe)
-        behind = (
-            0
-            if has_prompt and contestant.method.prompt(contestant.recipe)
-            else contestant.method.behind(contestant.recipe)
-        )
+        has_own = has_prompt and contestant.method.prompt(contestant.recipe)
+        behind = 0 if has_own else contestant.method.behind(contestant.recipe)
         read = {f"{contestant.group}.max_tokens=": getattr(contestant.recipe, "max_tokens", 0)}
         if prompt:
             longest_row = "max_tokens=" if is_python() else "--max-tokens "
