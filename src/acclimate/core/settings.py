@@ -409,10 +409,8 @@ def _convert(hint: Any, value: Any, *, where: str, key: str) -> Any:
         tables = [argument for argument in options if dataclasses.is_dataclass(argument)]
         lists = [argument for argument in options if typing.get_origin(argument) is tuple]
         plain = [argument for argument in options if argument not in (*tables, *lists)]
-        if tables and isinstance(value, Mapping):
-            [inner] = tables
-        else:
-            [inner] = lists if not plain or (lists and isinstance(value, list | tuple)) else plain
+        as_list = not plain or (lists and isinstance(value, list | tuple))
+        [inner] = tables if tables and isinstance(value, Mapping) else lists if as_list else plain
         return _convert(inner, value, where=where, key=key)
     if dataclasses.is_dataclass(hint) and isinstance(value, Mapping):
         return from_mapping(typing.cast(type, hint), value, where=where, prefix=f"{key}.")
