@@ -119,9 +119,7 @@ class Processes:
         self.undone: list[EndedCall] = []
 
     def start(self, call: Call, watch: Watch) -> None:
-        worker = next((process for process in self.pool if process.call is None), None)
-        if worker is None:
-            worker = self._new()
+        worker = next((process for process in self.pool if process.call is None), None) or self._new()
         worker.call, worker.watch = call, watch
         content = pickle.dumps(call)
         with contextlib.suppress(BrokenPipeError):  # the worker has died: `ended` notices

@@ -42,7 +42,7 @@ from acclimate.models.task_layers import (
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-PROBLEM_TYPES = {
+PROBLEM_TYPES: dict[str, Literal["regression", "single_label_classification", "multi_label_classification"]] = {
     "sequence": "single_label_classification",
     "multilabel": "multi_label_classification",
     "score": "regression",

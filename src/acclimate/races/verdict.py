@@ -429,8 +429,7 @@ def _scores_without_items(scores: Sequence[Score], ids: Collection[str]) -> Iter
                 f"{len(places)} of {len(score.ids)} test items remain without the {len(ids)} leaked ones, but a "
                 "score needs at least two. Remove the leaked texts from the training data instead."
             )
-        ids, gold, predicted = (
-            tuple(side[place] for place in places) for side in (score.ids, score.gold, score.predicted)
-        )
+        columns = (score.ids, score.gold, score.predicted)
+        ids_left, gold, predicted = (tuple(side[place] for place in places) for side in columns)
         value = metric_named(score.metric).compute(gold, predicted)
-        yield replace(score, ids=ids, gold=gold, predicted=predicted, test=value)
+        yield replace(score, ids=ids_left, gold=gold, predicted=predicted, test=value)

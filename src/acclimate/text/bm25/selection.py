@@ -98,8 +98,8 @@ def select(
         documents = np.flatnonzero(best < _UNSEEN)
         documents = documents[np.argsort(best[documents], kind="stable")]
         if not len(documents):
-            none = "none of their words occurs in the corpus"
-            reason = none if unhit == len(queries) else "all matching documents were excluded"
+            unmatched = "none of their words occurs in the corpus"
+            reason = unmatched if unhit == len(queries) else "all matching documents were excluded"
             raise ValueError(
                 f"the {len(queries):,} queries retrieve no documents: {reason}. Give other queries or another corpus"
             )
