@@ -134,16 +134,15 @@ def _versions() -> dict[str, str]:
 
 def missing(jobs: Iterable[Job], run: Path) -> list[Job]:
     """Return the jobs without a result, and those of their needs that have none, in the order in which they run."""
-    return _with_needs(jobs, lambda job: is_done(job, run))
+    return with_needs(jobs, lambda job: is_done(job, run))
 
 
-def with_needs(jobs: Iterable[Job]) -> list[Job]:
-    """Return the jobs and all their needs, each once, in the order in which they would run in a new study."""
-    return _with_needs(jobs, lambda job: False)
+def with_needs(jobs: Iterable[Job], leave_out: Callable[[Job], bool] = lambda job: False) -> list[Job]:
+    """Return the jobs and all their needs, each once, in the order in which they would run in a new study.
 
-
-def _with_needs(jobs: Iterable[Job], leave_out: Callable[[Job], bool]) -> list[Job]:
-    """Depth first, needs before the jobs that need them; not recursive, as chains may be longer than Python's stack."""
+    leave_out: True for a job that is left out, with its needs
+    """
+    # depth first, needs before the jobs that need them; not recursive, as chains may be longer than Python's stack
     ordered: dict[str, Job] = {}
     names: set[str] = set()
     stack = [(job, False) for job in reversed([*jobs])]

@@ -38,6 +38,7 @@ Shape suffixes: R rows (of tags: words), D dimensions of a state, C labels (1 fo
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections import OrderedDict
@@ -359,6 +360,14 @@ def groups_of(examples: Sequence[Example], example_R: np.ndarray) -> np.ndarray:
     return cast(np.ndarray, group_B[example_R])
 
 
+@contextlib.contextmanager
+def _one_thread() -> Iterator[None]:
+    """A fit has small products: on two cores that others share, a second thread of BLAS took 35 times as long."""
+    with threadpool_limits(limits=1, user_api="blas"):
+        yield
+
+
+@_one_thread()
 def fit(
     states: Mapping[ReadOut, np.ndarray],
     target_R: np.ndarray,
@@ -374,20 +383,6 @@ def fit(
     target_R  as `probe_targets` gives it
     groups_R  as `groups_of` gives it: a group is in one fold. None: each row is a group
     """
-    # its products are small: on two cores that other work shares, a second thread of BLAS took 35 times as long
-    with threadpool_limits(limits=1, user_api="blas"):
-        return _fit(states, target_R, kind, labels, groups_R=groups_R, watch=watch)
-
-
-def _fit(
-    states: Mapping[ReadOut, np.ndarray],
-    target_R: np.ndarray,
-    kind: str,
-    labels: int,
-    *,
-    groups_R: np.ndarray | None,
-    watch: Watch,
-) -> tuple[ProbeLayer, dict[ReadOut, float]]:
     loss_of = _LOSSES[kind]
     if kind == "score":
         centre, unit = float(np.mean(target_R)), float(np.std(target_R)) or 1.0

@@ -662,11 +662,7 @@ def _losses(
 
     own: contestant -> its materials, where it has a model of its own
     """
-    own = {
-        name: own_materials
-        for name, own_materials in own.items()
-        if _comparable(own_materials.model, materials.model, max_tokens)
-    }
+    own = {name: one for name, one in own.items() if _comparable(one.model, materials.model, max_tokens)}
     losses: dict[str, Any] = {}
     for measure, label, corpus in (
         ("losses", "held-out loss", materials.heldout),

@@ -489,22 +489,19 @@ def _calibration(report: RaceReport, calibration: Calibration) -> Section:
 def _losses(report: RaceReport) -> list[Section]:
     """Return the tables of loss and perplexity before and after adapting, on each kind of held-out text."""
     columns = ("Contestant", "Loss before", "Loss after", "Perplexity before", "Perplexity after")
-    return [
-        Section(
-            f"Loss on held-out {kind} text{_title_ending(report)}",
-            columns,
-            tuple(
-                (name, f"{before:.3f}", f"{after:.3f}", f"{exp(before):,.1f}", f"{exp(after):,.1f}")
-                for name, (before, after) in losses.items()
-            ),
-            (
-                f"Masked-token loss on held-out {kind} text, in nats per masked token, and its exponential, the "
-                f"perplexity.{adaptations_note(report.outcome.adaptations)}",
-            ),
+    tables = []
+    for kind, losses in (("domain", report.facts.losses), ("general", report.facts.general_losses)):
+        line = (
+            f"Masked-token loss on held-out {kind} text, in nats per masked token, and its exponential, the "
+            f"perplexity.{adaptations_note(report.outcome.adaptations)}"
         )
-        for kind, losses in (("domain", report.facts.losses), ("general", report.facts.general_losses))
-        if losses
-    ]
+        rows = tuple(
+            (name, f"{before:.3f}", f"{after:.3f}", f"{exp(before):,.1f}", f"{exp(after):,.1f}")
+            for name, (before, after) in losses.items()
+        )
+        title = f"Loss on held-out {kind} text{_title_ending(report)}"
+        tables += [Section(title, columns, rows, (line,))] if rows else []
+    return tables
 
 
 def _moved(report: RaceReport) -> list[Section]:

@@ -384,11 +384,8 @@ def _not_compared(outcome: Outcome, name: str) -> list[Against]:
     """Return the comparisons that could not be made because one of the two failed, or failed to learn."""
     # a contestant that a stopped race did not reach has no cell
     keys = {*outcome.cells, *(mean.key for mean in outcome.means)}
-    return [
-        pairing
-        for pairing in outcome.against
-        if pairing.name == name and pairing.key in keys and outcome.compared.contrast(pairing.key, name) is None
-    ]
+    named = [pairing for pairing in outcome.against if pairing.name == name and pairing.key in keys]
+    return [pairing for pairing in named if outcome.compared.contrast(pairing.key, name) is None]
 
 
 def row_id(name: str, key: Key, metric: str = MAIN) -> str:
@@ -463,12 +460,9 @@ def _task_fact_names(outcome: Outcome) -> list[str]:
     """Return the names of the facts that all cells of a task share."""
     results = _shown(outcome)
     columns = {result.column for result in results}
+    of_tasks = [[result.facts for result in results if result.column == column] for column in columns]
     return [
-        name
-        for name in _fact_names(results)
-        if all(
-            len({result.facts.get(name) for result in results if result.column == column}) == 1 for column in columns
-        )
+        name for name in _fact_names(results) if all(len({one.get(name) for one in facts}) == 1 for facts in of_tasks)
     ]
 
 

@@ -118,10 +118,8 @@ def explain(
         model = cast(TfidfModel, predictor.model)
         return [_terms(model, *both) for both in zip(examples, predictions, strict=True)]
     paired = predictor.asking.paired or any(example.pair for example in examples)
-    return [
-        _integrated(cast(Predictor, predictor), *both, paired=paired)
-        for both in zip(examples, predictions, strict=True)
-    ]
+    encoder = cast(Predictor, predictor)
+    return [_integrated(encoder, *both, paired=paired) for both in zip(examples, predictions, strict=True)]
 
 
 def _code(prediction: Prediction, labels: Sequence[str]) -> int:
