@@ -65,7 +65,7 @@ from acclimate.core.types import (
     counted,
     unwatched,
 )
-from acclimate.methods.task_loss import PREDICTIONS, pieces_to_read
+from acclimate.methods.task_loss import pieces_to_read
 from acclimate.models.formats import OF_PLACES, Pooling, times_hidden
 from acclimate.models.heads import output_by_row, rows_of
 from acclimate.models.loading import configuration, identity, load_tokenizer, load_weights, reading
@@ -75,7 +75,7 @@ from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.rows import EXAMPLE, WORD, emptied, encoded, places_of, read_at_places, with_labels, word_values
 from acclimate.tasks.tags import fallback
 from acclimate.tasks.task import PROBED
-from acclimate.tasks.thresholds import Decision, Threshold, decide
+from acclimate.tasks.thresholds import PREDICTIONS, Decision, Threshold, decide
 from acclimate.training.kernels import arithmetic
 from acclimate.training.loop import keep_some_freed_memory
 from acclimate.training.pieces import pad

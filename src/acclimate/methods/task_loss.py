@@ -37,7 +37,7 @@ from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.rows import EDGES, word_values
 from acclimate.tasks.spans import best_answers
 from acclimate.tasks.tags import LETTERS, all_tags, converted, entities, fallback, joined_tags, scheme_of
-from acclimate.tasks.thresholds import labels_above
+from acclimate.tasks.thresholds import PREDICTIONS
 from acclimate.training.kernels import kernels
 from acclimate.training.loop import keep_some_freed_memory
 from acclimate.training.objective import Objective
@@ -183,13 +183,6 @@ def _tagged_words(tags_BT: Tensor) -> tuple[Tensor, Tensor]:
     lengths_B = tagged_BT.sum(1)
     places_BT = torch.argsort((~tagged_BT).to(torch.uint8), dim=1, stable=True)
     return places_BT[:, : max(1, int(lengths_B.max()))], lengths_B
-
-
-PREDICTIONS: dict[str, Callable[[np.ndarray, Sequence[str]], list[Label]]] = {  # of logits_BC
-    "sequence": lambda logits, labels: [labels[int(code)] for code in logits.argmax(-1)],
-    "multilabel": labels_above,
-    "score": lambda logits, labels: [float(number) for number in logits[:, 0]],
-}
 
 
 @torch.no_grad()

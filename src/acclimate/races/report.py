@@ -249,11 +249,11 @@ def search_remark(searches: Sequence[SearchRecord], chances_by_name: Mapping[str
     weights = f" {listed(weighing)} may weigh classes (tfidf.class_weights), encoders never do." if weighing else ""
     if len(different) == 1:
         where = " on each fold" if len(searches) > 1 else ""
-        tried = f"{different.pop()} settings of each contestant were tried{where}"
-        return f"{tried}, and only dev was used to choose among them.{weights}"
+        equal = f"{different.pop()} settings of each contestant were tried{where}"
+        return f"{equal}, and only dev was used to choose among them.{weights}"
     named = ", ".join(f"{name} {number}" for name, number in numbers.items())
-    tried = f"The contestants had unequal numbers of settings tried ({named})"
-    return f"{tried}: those with more settings had better chances.{weights}"
+    unequal = f"The contestants had unequal numbers of settings tried ({named})"
+    return f"{unequal}: those with more settings had better chances.{weights}"
 
 
 def write_page(path: Path, page: Page) -> Path:

@@ -429,7 +429,7 @@ def _scores_without_items(scores: Sequence[Score], ids: Collection[str]) -> Iter
                 f"{len(places)} of {len(score.ids)} test items remain without the {len(ids)} leaked ones, but a "
                 "score needs at least two. Remove the leaked texts from the training data instead."
             )
-        columns = (score.ids, score.gold, score.predicted)
-        ids_left, gold, predicted = (tuple(side[place] for place in places) for side in columns)
+        ids_left = tuple(score.ids[place] for place in places)
+        gold, predicted = (tuple(labels[place] for place in places) for labels in (score.gold, score.predicted))
         value = metric_named(score.metric).compute(gold, predicted)
         yield replace(score, ids=ids_left, gold=gold, predicted=predicted, test=value)

@@ -44,6 +44,7 @@ from acclimate.tasks.rows import WORD, encode_rows
 from acclimate.tasks.spans import ranked_answers
 from acclimate.tasks.tags import fallback, words_of
 from acclimate.tasks.task import Kind
+from acclimate.tasks.thresholds import PREDICTIONS
 
 BATCH = 16
 # logits that differ by less are equal, and so are numbers by that share of their standard deviation: sums are taken in
@@ -291,11 +292,7 @@ def decoded(logits_nC: Outputs, kind: Kind, labels: Sequence[str]) -> list[Label
         words = cast(list[np.ndarray], logits_nC)
         return [tuple(_tag(logits_C, labels) for logits_C in logits_wC) for logits_wC in words]
     assert isinstance(logits_nC, np.ndarray)
-    if kind == "sequence":
-        return [labels[int(place)] for place in logits_nC.argmax(-1)]
-    if kind == "multilabel":
-        return [tuple(sorted(labels[int(place)] for place in np.flatnonzero(row > 0))) for row in logits_nC]
-    return [float(row[0]) for row in logits_nC]
+    return PREDICTIONS[kind](logits_nC, labels)
 
 
 def differing(scored: Sequence[Label], logits_nC: Outputs, kind: Kind, labels: Sequence[str]) -> list[int]:
