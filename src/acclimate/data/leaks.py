@@ -132,8 +132,8 @@ class SourceLeaks:
             if items or (self.texts[split, kind] and kind != "passage"):
                 counts_labels = self.source in ("train", "dev") and kind != "passage"
                 same = len(items & self.same_label) if counts_labels else None
-                shown = itertools.islice(filter(items.__contains__, self.examples), EXAMPLES)
-                examples = tuple(_sighting(self.examples[place], *self.sealed.items[place]) for place in shown)
+                sample = itertools.islice(filter(items.__contains__, self.examples), EXAMPLES)
+                examples = tuple(_sighting(self.examples[place], *self.sealed.items[place]) for place in sample)
                 counts = self.texts[split, kind], len(items), len(items) / self.sealed.sizes[split], same
                 leaks.append(Leak(self.source, split, kind, *counts, examples))
         return leaks
@@ -270,10 +270,10 @@ def copies(split: Split, rows: Sequence[Example], *, near: float = NEAR) -> Copi
     pairs = (conflicts + [(members[0], members[1]) for members in repeated])[:EXAMPLES]
     examples = []
     for first, second in dict.fromkeys(pairs):
-        shown = beginning(texts[second], SHOWN), beginning(texts[first], SHOWN)
+        excerpts = beginning(texts[second], SHOWN), beginning(texts[first], SHOWN)
         labels = _open_label(split, rows[second].label), _open_label(split, rows[first].label)
         similarity = 1.0 if words[first] == words[second] else near
-        examples.append(Sighting(rows[second].id, rows[first].id, similarity, "", *shown, *labels))
+        examples.append(Sighting(rows[second].id, rows[first].id, similarity, "", *excerpts, *labels))
     marked, more = sum(words[first] not in plain for first, _ in conflicts), sum(map(len, repeated)) - len(repeated)
     return Copies(split, len(repeated), more, len(conflicts), tuple(examples), marked)
 
@@ -292,9 +292,9 @@ def _conflicts(members: Sequence[int], rows: Sequence[Example], texts: Mapping[i
 def _sighting(leaking: Leaking, split: Split, item: Example) -> Sighting:
     """Return both texts of a match with an item of `split`."""
     name, text, label, match = leaking
-    shown = _shown(text, text_and_pair(item), match)
+    excerpts = _shown(text, text_and_pair(item), match)
     labels = "" if label is None else label_text(label), _open_label(split, item.label)
-    return Sighting(name, item.id, round(match.similarity, 4), match.excerpt[:SHOWN], *shown, *labels)
+    return Sighting(name, item.id, round(match.similarity, 4), match.excerpt[:SHOWN], *excerpts, *labels)
 
 
 def label_text(label: Label) -> str:

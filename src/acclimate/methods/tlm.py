@@ -372,7 +372,7 @@ def _cost(recipe: TlmRecipe, task: Prepared, out: Path, parameters: int) -> dict
 
 def new_model(recipe: TlmRecipe, **more: Any) -> PreTrainedModel:
     """Return an encoder of the recipe's size with random weights. more: as of `new_encoder`"""
-    shape = {"layers": recipe.layers, "hidden": recipe.hidden, "heads": recipe.heads}
-    dropout = {"hidden_dropout": recipe.dropout, "attention_dropout": recipe.attention_dropout}
-    usual = {"vocabulary_size": recipe.vocabulary, "longest": max(512, recipe.max_tokens), "pad": 0, "seed": 0}
-    return new_encoder(**shape, **dropout, **{**usual, **more})
+    size: dict[str, Any] = {"layers": recipe.layers, "hidden": recipe.hidden, "heads": recipe.heads}
+    size |= {"hidden_dropout": recipe.dropout, "attention_dropout": recipe.attention_dropout}
+    size |= {"vocabulary_size": recipe.vocabulary, "longest": max(512, recipe.max_tokens), "pad": 0, "seed": 0}
+    return new_encoder(**size | more)

@@ -335,11 +335,15 @@ def tested_probe(fitted: Job, task: Prepared) -> Job:
     """Return the job that is the one look of a fitted probe at the test set."""
     contents = {name: task.hashes[name] for name in ("about", "test")}
     label = f"test {fitted.label}"
-    job_settings = {"by": label, "precision": fitted.settings["precision"]}
-    job_settings |= {name: value for name, value in fitted.settings.items() if name == "model"}  # a hub id
-    contents |= {name: value for name, value in fitted.contents.items() if name == "model"}
+    job_settings = {"by": label, "precision": fitted.settings["precision"], **_model_in(fitted.settings)}
+    contents |= _model_in(fitted.contents)
     places = {**fitted.places, "task": task.path}
     return Job(label, work.TEST_PROBE, job_settings, contents, places, {**fitted.needs, "fitted": fitted}, alone=True)
+
+
+def _model_in(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the value for the model, if there is one: among settings that of a model of the hub."""
+    return {name: value for name, value in values.items() if name == "model"}
 
 
 def retrieved(recipe: retrieve.RetrieveRecipe, materials: Materials) -> Job:
@@ -394,13 +398,10 @@ def combined_job(fitted: Job, task: Prepared, recipe: TfidfRecipe) -> Job:
 
 def _job_on_probe(name: str, kind: Work, fit_settings: Mapping[str, Any], fitted: Job, task: Prepared) -> Job:
     """Return the job of a contestant that is made of the untouched model's probe, `fitted`."""
-    contents = contents_of(task, "about", "train", "dev") | {
-        name: value for name, value in fitted.contents.items() if name == "model"
-    }
-    hub_id = {name: value for name, value in fitted.settings.items() if name == "model"}
+    contents = contents_of(task, "about", "train", "dev") | _model_in(fitted.contents)
     label = fitted.label.replace(f"probe {UNTOUCHED}", name)
-    needs = {**fitted.needs, "fitted": fitted}
-    return Job(label, kind, {**fit_settings, **hub_id}, contents, fitted.places, needs, alone=True)
+    job_settings, needs = {**fit_settings, **_model_in(fitted.settings)}, {**fitted.needs, "fitted": fitted}
+    return Job(label, kind, job_settings, contents, fitted.places, needs, alone=True)
 
 
 def tested_baseline(fitted: Job, task: Prepared) -> Job:
@@ -411,19 +412,11 @@ def tested_baseline(fitted: Job, task: Prepared) -> Job:
 
 def tested_combined(fitted: Job, task: Prepared) -> Job:
     """Return the job that is the one look of a linear model on terms and states at the test set."""
-    contents = {name: value for name, value in fitted.contents.items() if name == "model"}
-    label = f"test {fitted.label}"
+    contents, label = contents_of(task, "about", "test") | _model_in(fitted.contents), f"test {fitted.label}"
     job_settings = {name: value for name, value in fitted.settings.items() if name in ("model", "precision")}
-    needs = {name: need for name, need in fitted.needs.items() if name == "model"}
-    return Job(
-        label,
-        work.TEST_COMBINED,
-        {"by": label, **job_settings},
-        contents_of(task, "about", "test") | contents,
-        {**fitted.places, "task": task.path},
-        {**needs, "fitted": fitted},
-        alone=True,
-    )
+    job_settings, places = {"by": label, **job_settings}, {**fitted.places, "task": task.path}
+    needs = {**_model_in(fitted.needs), "fitted": fitted}
+    return Job(label, work.TEST_COMBINED, job_settings, contents, places, needs, alone=True)
 
 
 TESTS = {work.TERMS.name: tested_baseline, work.FREEZE.name: tested, work.COMBINE.name: tested_combined}

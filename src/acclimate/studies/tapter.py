@@ -140,7 +140,7 @@ def design(recipe: TapterStudyRecipe, inputs: Inputs) -> Design:
     trained = f" after {first.task.sizes['train']:,} of {first.task.name}" if first else ""
     pairs, family = combinations(cells, 2), "all pairs of contestants, by one metric"
     adapted = [cell.row for cell in cells if cell.row != UNTOUCHED]
-    measured_as = {"adapt_seeds": recipe.adapt_seeds, "max_tokens": recipe.tapt.max_tokens}
+    measured_as: dict[str, Any] = {"adapt_seeds": recipe.adapt_seeds, "max_tokens": recipe.tapt.max_tokens}
     return Design(
         name="tapter",
         title=f"{stages}: {Path(materials.model or '').name}",

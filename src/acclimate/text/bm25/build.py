@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
@@ -130,10 +130,15 @@ def _facts_of(path: Path, settings: dict[str, Any]) -> dict[str, Any] | None:
         facts = checked_facts(path, _HASHED)
     except (DamagedError, UnreadableError):
         return None
+    check_same(path, facts, settings)
+    return facts
+
+
+def check_same(path: Path, facts: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
+    """Raises ValueError if the index at the path was built with other settings than these."""
     different = [f"{name} {facts[name]} instead of {value}" for name, value in settings.items() if facts[name] != value]
     if different:
         raise ValueError(f"{path} contains another index: {', '.join(different)}. Choose another path, or remove it")
-    return facts
 
 
 def _opened(path: Path, facts: dict[str, Any]) -> Index:

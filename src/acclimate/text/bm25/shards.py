@@ -27,7 +27,7 @@ from acclimate.core.files import MANIFEST, DamagedError, read_json, sha256_of, w
 from acclimate.core.machines import Pool, SerialPool
 from acclimate.core.settings import digest
 from acclimate.core.types import Progress, Watch, unwatched
-from acclimate.text.bm25.build import build_index, open_index
+from acclimate.text.bm25.build import build_index, check_same, open_index
 from acclimate.text.bm25.index import Effort, Hits, Index, Statistics, UnreadableError, check_k, merge
 from acclimate.text.corpus import Corpus
 
@@ -389,9 +389,7 @@ def known_begins(path: Path, settings: dict[str, Any]) -> list[int]:
         facts = shard_facts(path)
     except (DamagedError, UnreadableError):
         return []
-    different = [f"{name} {facts[name]} instead of {value}" for name, value in settings.items() if facts[name] != value]
-    if different:
-        raise ValueError(f"{path} contains another index: {', '.join(different)}. Choose another path, or remove it")
+    check_same(path, facts, settings)
     begins: list[int] = facts["begins"]
     return begins
 
