@@ -51,16 +51,8 @@ from acclimate.core.types import NOT_PREDICTED, Batch, Checkpoint, Document, Pro
 from acclimate.methods.adversarial import AdversarialLoss
 from acclimate.methods.recipes.mlm import NO_HEAD, with_steps
 from acclimate.methods.recipes.scratch import ScratchRecipe, Settings, positions
+from acclimate.models import encoder
 from acclimate.models.configuration import dropout_known
-from acclimate.models.encoder import (
-    family,
-    load_masked_language_model,
-    new_configuration,
-    new_encoder,
-    random_twin,
-    require_room,
-    training_flops,
-)
 from acclimate.models.heads import has_sparse_head, keeps_rows_apart, states_and_masked_logits
 from acclimate.models.loading import configuration as configuration_at
 from acclimate.models.loading import drawn_weights, head_drawn, identity, load_tokenizer, load_weights, reading
@@ -198,7 +190,7 @@ def model_of(recipe: ScratchRecipe, tokenizer: PreTrainedTokenizerBase, *, watch
     Raises ValueError where a given one cannot be loaded, or has fewer positions than a row has tokens.
     """
     if not recipe.model:
-        return new_encoder(
+        return encoder.new_encoder(
             **vars(recipe.shape),
             vocabulary_size=len(tokenizer),
             longest=positions(recipe),
@@ -214,18 +206,18 @@ def model_of(recipe: ScratchRecipe, tokenizer: PreTrainedTokenizerBase, *, watch
     if not dropout_known(recipe.model):
         watch(Progress(STAGE, 0, 0, "steps", {"note": "dropout of this family cannot be set, so it is unchanged"}))
         dropouts = {}
-    model = load_masked_language_model(recipe.model, **dropouts, seed=recipe.plan.seed)
+    model = encoder.load_masked_language_model(recipe.model, **dropouts, seed=recipe.plan.seed)
     if head_drawn(model):
         watch(Progress(STAGE, 0, 0, "steps", {"note": f"{recipe.model} has {NO_HEAD}"}))
     rows = {"max_tokens": recipe.max_tokens} | ({"long_tokens": recipe.long_tokens} if recipe.long_share else {})
     for name, tokens in rows.items():
-        require_room(model, tokens, name)
+        encoder.require_room(model, tokens, name)
     return model
 
 
 def new_encoder_configuration(recipe: ScratchRecipe) -> PreTrainedConfig:
     """Return the new encoder's configuration before its vocabulary is known."""
-    return new_configuration(
+    return encoder.new_configuration(
         recipe.shape,
         recipe.architecture,
         longest=positions(recipe),
@@ -436,7 +428,7 @@ def untrained(model: str, out: Path, *, seed: int) -> Checkpoint:
     sources = {"model": identity(model)}
     if checkpoint := finished(out, recipe, sources):
         return checkpoint
-    random_model = random_twin(model, seed=seed)
+    random_model = encoder.random_twin(model, seed=seed)
     return write_checkpoint(out, random_model, load_tokenizer(model), recipe, sources, new_weights=True)
 
 
@@ -487,15 +479,15 @@ class NextSentenceLoss(Objective):
     def flops(self, batch: Batch) -> float:
         predicted = self.counts(batch)["mlm"] if has_sparse_head(self.model) else len(batch.ids)
         weights = sum(weight.numel() for weight in self.head.parameters() if weight.ndim > 1)
-        return training_flops(self.model, batch.lengths, predicted=predicted) + 6.0 * weights * len(batch)
+        return encoder.training_flops(self.model, batch.lengths, predicted=predicted) + 6.0 * weights * len(batch)
 
 
 def require_pairs(model: PreTrainedModel) -> None:
     """Raises ValueError for a model that is not a BERT with two token types."""
-    if family(model) != FAMILY or model.config.type_vocab_size < 2:
+    if encoder.family(model) != FAMILY or model.config.type_vocab_size < 2:
         raise ValueError(
-            f"next_sentence = true needs a BERT with two token types, but the model is a '{family(model)}'. Set "
-            "next_sentence=false"
+            f"next_sentence = true needs a BERT with two token types, but the model is a '{encoder.family(model)}'. "
+            "Set next_sentence=false"
         )
 
 

@@ -23,6 +23,7 @@ from acclimate.core.files import MANIFEST, check_manifest, read_json, read_objec
 from acclimate.core.hub import failures, hub_errors
 from acclimate.core.names import nearest_folder
 from acclimate.core.randomness import seeded
+from acclimate.models import formats
 from acclimate.models.directory import (
     current_name,
     file_of_weight,
@@ -35,16 +36,6 @@ from acclimate.models.directory import (
 )
 from acclimate.models.dropout import dropout_fields
 from acclimate.models.families import ENCODERS, require_encoder_config
-from acclimate.models.formats import (
-    ENCODER,
-    FAMILY,
-    PROVENANCE,
-    SAFE_ENDINGS,
-    VARIANT,
-    own_weights,
-    read_configuration,
-    weight_files,
-)
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
@@ -65,7 +56,7 @@ WIDTHS = ("hidden_size", "intermediate_size", "vocab_size", "embedding_size", "d
 LAYERS = ("num_hidden_layers", "n_layers", "num_attention_heads", "n_heads", "num_hidden_groups")
 LENGTHS = ("max_position_embeddings",)
 MOST_SIZE, MOST_LAYERS = 1 << 20, 1000  # where the weights do not say more
-BESIDE = (MANIFEST, PROVENANCE, FACTS)  # files that it does not hash
+BESIDE = (MANIFEST, formats.PROVENANCE, FACTS)  # files that it does not hash
 PATIENCE = 10.0  # seconds that the hub may take to answer
 HURRY = 2.0  # the same where its answer only decides what a message says
 WAY_OUT = "give the path of a directory that contains config.json and model.safetensors"
@@ -165,8 +156,8 @@ def load_weights(kind: Any, where: str, config: PreTrainedConfig, seed: int) -> 
     from acclimate.models.light import with_adapters
 
     require_safetensors(where)
-    weights = own_weights(where, config)
-    source = {"variant": VARIANT} if getattr(config, FAMILY, "") else {}
+    weights = formats.own_weights(where, config)
+    source = {"variant": formats.VARIANT} if getattr(config, formats.FAMILY, "") else {}
     loader = with_adapters(kind, config)
     if weights is not None:  # the Auto classes ask for a directory
         with torch.device("meta"):
@@ -317,8 +308,8 @@ def check_unchanged(directory: Path) -> None:
     names = [
         name
         for name in listed
-        if ("/" not in name or name.startswith(f"{ENCODER}/"))
-        and Path(name).suffix in SAFE_ENDINGS
+        if ("/" not in name or name.startswith(f"{formats.ENCODER}/"))
+        and Path(name).suffix in formats.SAFE_ENDINGS
         and (name.endswith(".safetensors") or (directory / name).is_file())  # what else is needed is missed when read
     ]
     check_manifest(directory, names=names, way_out=way_out)
@@ -373,7 +364,7 @@ def _require_every_weight(where: str, content: str) -> None:
     import transformers
 
     config = configuration(where)
-    if getattr(config, FAMILY, "") or not ENCODERS[config.model_type]:
+    if getattr(config, formats.FAMILY, "") or not ENCODERS[config.model_type]:
         return
     kind: Any = transformers.AutoModelForMaskedLM  # its class methods are untyped in transformers
     with torch.device("meta"):
@@ -397,7 +388,7 @@ def configuration(where: str) -> PreTrainedConfig:
         raise ValueError(
             f"{where}: contains no config.json, so transformers cannot load it. Give the directory of a checkpoint."
         )
-    config = read_configuration(where)
+    config = formats.read_configuration(where)
     if not Path(where).is_dir():
         _check_cached(where)  # it has been fetched now
     needed = {"architectures": "a list of names of classes"}
@@ -511,9 +502,9 @@ def identity(model: str | os.PathLike[str]) -> str:
     if not directory.is_dir():
         return os.fspath(model)
     content = hashlib.sha256()
-    encoder_files = [file for file in weight_files(directory) if file.parent != directory]
+    encoder_files = [file for file in formats.weight_files(directory) if file.parent != directory]
     for file in [*sorted(directory.iterdir()), *encoder_files]:
-        if file.is_file() and file.suffix in SAFE_ENDINGS and file.name not in BESIDE:
+        if file.is_file() and file.suffix in formats.SAFE_ENDINGS and file.name not in BESIDE:
             content.update(f"{file.relative_to(directory)} {sha256_of_input(file)}\n".encode())
     if (modules := sentence_modules(directory)) is not None:
         for file, name in modules.files():
@@ -532,7 +523,7 @@ def origin(model: str | os.PathLike[str]) -> str:
     directory = Path(model).expanduser()
     if not directory.is_dir():
         return model if isinstance(model, str) and HUB_ID.fullmatch(model) else ""
-    about = read_json(directory / PROVENANCE) if (directory / PROVENANCE).exists() else None
+    about = read_json(directory / formats.PROVENANCE) if (directory / formats.PROVENANCE).exists() else None
     return str(about.get("origin", "")) if isinstance(about, dict) else ""
 
 

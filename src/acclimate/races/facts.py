@@ -33,18 +33,9 @@ from acclimate.races.outcome import (
     LooksAtTest,
     Outcome,
 )
+from acclimate.reports import table
 from acclimate.reports.curves import TERMS, both_sides, read_curve
 from acclimate.reports.page import Fact, amount
-from acclimate.reports.table import (
-    COMBINED,
-    HEADING,
-    MEANING,
-    UNADAPTED,
-    UNTOUCHED,
-    BeforeAndAfter,
-    adaptations_note,
-    general_loss_column,
-)
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.task import NOT_OF_A_STATE, PROBED
 from acclimate.training.checkpoint import read_log, spent
@@ -90,12 +81,12 @@ def with_facts(
     pretraining = _pretraining((folds[0] if folds else tuned).entries, run)
     results = tuple(_with_costs(result, pretraining) for result in sorted(outcome.results, key=_place))
     names = [result.row for result in results if not result.probe]
-    more = adaptations_note(outcome.adaptations)
+    more = table.adaptations_note(outcome.adaptations)
     more += " It is that of the training on the usual split." if folds else ""
     columns = []
     if facts.general_losses and not outcome.only_probed:
-        column = general_loss_column(names, facts.general_losses)
-        columns.append(HeldOutColumn(HEADING, f"{MEANING}{more}", column))
+        column = table.general_loss_column(names, facts.general_losses)
+        columns.append(HeldOutColumn(table.HEADING, f"{table.MEANING}{more}", column))
     notes = [note for training in (*folds, tuned) for note in training.notes]
     places = {result.key: place for place, result in enumerate(results)}
     return replace(
@@ -161,7 +152,7 @@ def _place(result: CellResult) -> tuple[bool, bool, bool, float, str]:
     if result.failed:
         return result.probe, True, True, 0.0, ""
     mean = sum(score.test for score in result.scores) / len(result.scores)
-    return result.probe, False, result.contestant != UNTOUCHED, -mean, result.row
+    return result.probe, False, result.contestant != table.UNTOUCHED, -mean, result.row
 
 
 def _with_costs(result: CellResult, pretraining: Mapping[str, Cost]) -> CellResult:
@@ -278,13 +269,13 @@ def _dev_curve(tuned: Sequence[Job], run: Path) -> list[tuple[float, float]]:
     return [(float(step), 100 * float(np.mean(several))) for step, several in sorted(scores.items())]
 
 
-def _losses(measured: Mapping[str, Sequence[Job]], jobs: Entries, run: Path) -> BeforeAndAfter:
+def _losses(measured: Mapping[str, Sequence[Job]], jobs: Entries, run: Path) -> table.BeforeAndAfter:
     """Return contestant -> (loss of the untouched model, mean loss over its adaptations), for adaptations and for
     checkpoints with a word head.
     """
     results = {name: [_result(job, run) for job in several] for name, several in measured.items()}
     losses = {name: fmean(result["loss"] for result in several) for name, several in results.items()}
-    if (before := losses.get(UNTOUCHED)) is None:
+    if (before := losses.get(table.UNTOUCHED)) is None:
         return {}
     with_head = [name for name in jobs.own_materials if all(result["head"] for result in results.get(name, ()))]
     return {name: (before, loss) for name, loss in losses.items() if name in with_head or adapting_jobs(name, jobs)}
@@ -304,7 +295,7 @@ def _mean_move(results: Sequence[Mapping[str, Mapping[str, float]]]) -> dict[str
 
 def _has_head(jobs: Entries, run: Path) -> bool:
     """Return True if the untouched model predicts words; if not, its loss does not say what adapting forgot."""
-    return all(_result(job, run)["head"] for job in jobs.general_losses.get(UNTOUCHED, ()))
+    return all(_result(job, run)["head"] for job in jobs.general_losses.get(table.UNTOUCHED, ()))
 
 
 def _pretraining(jobs: Entries, run: Path) -> dict[str, Cost]:
@@ -319,12 +310,12 @@ def _pretraining(jobs: Entries, run: Path) -> dict[str, Cost]:
 def _chances(name: str, tuned: FineTuned, run: Path, failed: Mapping[str, str]) -> dict[str, Any]:
     """Return the settings, steps, seeds and looks of a contestant, for the table that shows equal chances."""
     jobs = tuned.entries
-    if name in UNADAPTED:
+    if name in table.UNADAPTED:
         if name in failed or name not in jobs.unadapted:
             return {"fine-tuning": f"failed: {failed.get(name, '')}"}
         result = _result(jobs.unadapted[name], run)
         layer = f"a linear layer on the frozen encoder ({result['read_out']})"
-        if name == COMBINED:
+        if name == table.COMBINED:
             fit = settings.from_mapping(TfidfSetting, result["setting"])
             terms = fit.text(jobs.materials.task.kind)
             layer += f" and on terms, the best of {result['tried']} settings on dev: {terms}"
