@@ -167,11 +167,8 @@ def hub_source(text: str, *, config: str = "", revision: str = "") -> Source:
     if cut := listing.partial.get(config):
         listed = ", ".join(cut)
         facts["notes"] = [f"{about}: the hub has converted only the beginning of {listed}, so only that was read."]
-    return Source(_file_name(hub_name.repo, "" if usual else config), f"the hub's dataset {about}", splits, facts)
-
-
-def _file_name(repo: str, config: str) -> str:
-    return "-".join(filter(None, (repo.rpartition("/")[2], config)))
+    name = "-".join(filter(None, (hub_name.repo.rpartition("/")[2], "" if usual else config)))
+    return Source(name, f"the hub's dataset {about}", splits, facts)
 
 
 def _listed(names: Mapping[str, Any]) -> str:

@@ -157,7 +157,8 @@ class Processes:
         worker.process.join()
         self.pool.remove(worker)
         self.deaths[call.name] += 1
-        how = _signal_name(worker.process.exitcode)
+        status = worker.process.exitcode
+        how = signal.Signals(-status).name if status is not None and status < 0 else f"exit status {status}"
         if self.deaths[call.name] < TRIES:
             watch(Progress(call.label, 0, 0, "steps", {"note": f"its process died ({how}); another one continues"}))
             self.start(call, watch)
@@ -196,10 +197,6 @@ class Processes:
             worker.process.join()
             worker.pipe.close()
         self.pool.clear()
-
-
-def _signal_name(status: int | None) -> str:
-    return signal.Signals(-status).name if status is not None and status < 0 else f"exit status {status}"
 
 
 def serve(pipe: Connection, threads: int) -> None:
