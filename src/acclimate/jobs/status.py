@@ -67,14 +67,8 @@ class Status:
     def as_document(self) -> dict[str, Any]:
         """Return what `--json` prints. seconds_left is null if it is unknown."""
         jobs = [
-            {
-                "study": one.study,
-                "name": one.job.name,
-                "label": one.job.label,
-                "state": one.state,
-                "seconds": one.seconds,
-                "detail": one.detail,
-            }
+            {"study": one.study, "name": one.job.name, "label": one.job.label}
+            | {"state": one.state, "seconds": one.seconds, "detail": one.detail}
             for one in self.standings
         ]
         counts = Counter(one.state for one in self.standings)

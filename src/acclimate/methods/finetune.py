@@ -83,25 +83,13 @@ from acclimate.core.types import (
     Watch,
     unwatched,
 )
-from acclimate.methods import probe
+from acclimate.methods import probe, task_loss
 from acclimate.methods.recipes.finetune import (
     PAPERS,  # noqa: F401  users find it here
     FinetuneRecipe,
     dev_sample_of,
     plan_of,
     without_reading,
-)
-from acclimate.methods.task_loss import (
-    TaskLoss,
-    convert_tags,
-    learnable,
-    merged,
-    outputs_and_loss,
-    predict,
-    predictions_of,
-    probabilities,
-    restore_labels,
-    trained_labels,
 )
 from acclimate.methods.tuning.head import HeadStart, start_at_base_rates, start_of, training_rows
 from acclimate.methods.tuning.looks import LEARNT, DevLooks, Look, dev_score, drop_best
@@ -249,8 +237,8 @@ def test(checkpoint: Checkpoint, task: Prepared, *, by: str, watch: Watch) -> di
     model, tokenizer, labels = load_tested(checkpoint, task)
     rows = encoded(task, "test", examples, tokenizer, spans=SPANS[pooling_of(model.config)])
     texts = [example.text for example in examples]
-    predicted = predict(model, rows, labels, texts=texts, watch=watch)
-    return task.open_and_score(examples, restore_labels(predicted, labels, task), by=by)
+    predicted = task_loss.predict(model, rows, labels, texts=texts, watch=watch)
+    return task.open_and_score(examples, task_loss.restore_labels(predicted, labels, task), by=by)
 
 
 def load_tested(
@@ -262,7 +250,7 @@ def load_tested(
     """
     tokenizer, model = load_tokenizer(checkpoint.path), load_finetuned(checkpoint.path)
     labels = labels_of(model)
-    if classifier_kind(model) != task.kind or labels not in learnable(task):
+    if classifier_kind(model) != task.kind or labels not in task_loss.learnable(task):
         raise ValueError(
             f"{checkpoint.path} was fine-tuned for kind '{classifier_kind(model)}' with labels "
             f"({', '.join(labels)}), but {task.name} is of kind '{task.kind}' with labels "
@@ -305,7 +293,7 @@ class Tuning:
         self.tokenizer = load_tokenizer(recipe.model)
         # so that truncation with the checkpoint's tokenizer cuts where training did
         self.tokenizer.model_max_length = task.max_tokens + prompt_length(self.tokenizer)
-        self.labels = trained_labels(task, recipe.tag_scheme)
+        self.labels = task_loss.trained_labels(task, recipe.tag_scheme)
         self.start = start_of(recipe, task, self.tokenizer, self.labels, watch)
         self.pooling = self.start.pooling
         self.model = _loaded(recipe, self.pooling, task, self.labels, watch)
@@ -336,7 +324,7 @@ class Tuning:
         if self.pooling in OF_MENTIONS and (lost := cut_off(self.rows)):
             texts = f"{lost:,} of {len(self.rows):,} training texts"
             self._note(f"in {texts} a mention comes after the first {task.max_tokens} tokens")
-        if lost := merged(task, recipe.tag_scheme):
+        if lost := task_loss.merged(task, recipe.tag_scheme):
             scheme = recipe.tag_scheme
             self._note(f"in the scheme {scheme}, {lost:,} training entities merge with the preceding entity")
         dev = task.examples("dev")
@@ -350,7 +338,7 @@ class Tuning:
             self._note(f"evaluations on dev during fine-tuning use {part}; the chosen weights are scored on all")
         if recipe.threshold == "dev" and task.has_threshold:
             output_layer(self.model)  # whose biases take what dev chooses, so refused before training
-        self.measured = TaskLoss(self.model)
+        self.measured = task_loss.TaskLoss(self.model)
         self.plan = plan_of(recipe, task.sizes["train"], self.model.config.hidden_size)
         out.mkdir(parents=True, exist_ok=True)
         keep = recipe.averaged if recipe.choose == "best" else 0
@@ -360,7 +348,7 @@ class Tuning:
         self.watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
 
     def _labelled(self, examples: Sequence[Example], rows: Batch) -> LabelledRows:
-        learnt = convert_tags(examples, self.recipe.tag_scheme)
+        learnt = task_loss.convert_tags(examples, self.recipe.tag_scheme)
         return LabelledRows(examples, with_labels(rows, learnt, self.task.kind, self.labels))
 
     def train(self) -> None:
@@ -392,7 +380,7 @@ class Tuning:
     def objective(self) -> Objective:
         """Return the loss that is minimised."""
         decay = self.recipe.layer_decay or (DECAY if self.model.config.num_hidden_layers >= DEEP else 1.0)
-        return TaskLoss(self.model, head_rate=self.head_rate, layer_decay=decay)
+        return task_loss.TaskLoss(self.model, head_rate=self.head_rate, layer_decay=decay)
 
     def stream(self) -> Stream:
         """Return the batch of each step."""
@@ -403,14 +391,14 @@ class Tuning:
         merged.
         """
         gold, texts = [example.label for example in dev.examples], [example.text for example in dev.examples]
-        merged = self.adapters.merged() if self.adapters else nullcontext()
-        with merged, arithmetic(Plan(precision=precision), self.model.device):
-            outputs, loss = outputs_and_loss(self.measured, dev.rows, self.labels)
+        whole = self.adapters.merged() if self.adapters else nullcontext()
+        with whole, arithmetic(Plan(precision=precision), self.model.device):
+            outputs, loss = task_loss.outputs_and_loss(self.measured, dev.rows, self.labels)
         if self.recipe.threshold == "dev" and self.task.has_threshold:
             decision = decide(outputs, gold, self.labels, self.task)
             return Look(decision.score, loss, decision.predicted, decision)
-        learnt = predictions_of(self.model, outputs, dev.rows, self.labels, texts=texts)
-        predicted = restore_labels(learnt, self.labels, self.task)
+        learnt = task_loss.predictions_of(self.model, outputs, dev.rows, self.labels, texts=texts)
+        predicted = task_loss.restore_labels(learnt, self.labels, self.task)
         return Look(self.task.score(gold, predicted), loss, predicted)
 
     def choose(self) -> None:
@@ -456,7 +444,7 @@ class Tuning:
         At a rate that is too low the loss stays level or falls. The weights have to be those of the start.
         """
         some = self.rows.take(np.unique(np.linspace(0, len(self.rows) - 1, STARTING).astype(np.int64)))
-        _, start = outputs_and_loss(self.measured, some, self.labels)
+        _, start = task_loss.outputs_and_loss(self.measured, some, self.labels)
         constant = constant_loss(self.rows, self.task.kind)
         level = max(start, constant) if math.isfinite(constant) else start
         size = min(max(LAST, len(losses) // 10), len(losses))
@@ -556,7 +544,8 @@ def test_ensemble(checkpoints: Sequence[Checkpoint], task: Prepared, *, by: str,
         for split in splits:
             spans = SPANS[pooling_of(model.config)]
             rows = encoded(task, split, task.examples(split), tokenizer, spans=spans)
-            found_BC = probabilities(model, rows, labels, watch=watch)[:, [labels.index(name) for name in task.labels]]
+            places = [labels.index(name) for name in task.labels]
+            found_BC = task_loss.probabilities(model, rows, labels, watch=watch)[:, places]
             means[split] = means.get(split, 0.0) + found_BC / len(checkpoints)
     on_dev, on_test = ([task.labels[int(code)] for code in means[split].argmax(-1)] for split in splits)
     dev = task.score([example.label for example in task.examples("dev")], on_dev)
