@@ -66,11 +66,10 @@ class Status:
 
     def as_document(self) -> dict[str, Any]:
         """Return what `--json` prints. seconds_left is null if it is unknown."""
-        jobs = [
-            {"study": one.study, "name": one.job.name, "label": one.job.label}
-            | {"state": one.state, "seconds": one.seconds, "detail": one.detail}
-            for one in self.standings
-        ]
+        jobs = []
+        for one in self.standings:
+            about: dict[str, Any] = {"study": one.study, "name": one.job.name, "label": one.job.label}
+            jobs.append(about | {"state": one.state, "seconds": one.seconds, "detail": one.detail})
         counts = Counter(one.state for one in self.standings)
         return {"counts": counts, "seconds_left": self.seconds_left, "workers": self.workers, "jobs": jobs}
 
