@@ -96,7 +96,7 @@ def test_equal_runs_give_equal_bytes_and_an_ended_run_is_returned(extended, reci
     again = extend.adapt(recipe, tmp_path / "again").path
     for file in path.iterdir():
         assert file.read_bytes() == (again / file.name).read_bytes(), file.name
-    monkeypatch.setattr(extend, "count_parts", None)
+    monkeypatch.setattr(extend.new_words, "count_parts", None)
     assert extend.adapt(recipe, tmp_path / "again").path == again
 
 

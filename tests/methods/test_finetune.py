@@ -236,11 +236,13 @@ def test_the_test_set_is_not_opened_before_testing(recipe, tmp_path, monkeypatch
     provenance = json.loads((tmp_path / "checkpoint" / "provenance.json").read_text())
     assert set(provenance["sources"]) == {"about", "train", "dev", "model"}
 
+    original = task_loss.predict
+
     def predict(*arguments, **named):
         opened.append("predicted")
-        return task_loss.predict(*arguments, **named)
+        return original(*arguments, **named)
 
-    monkeypatch.setattr(finetune, "predict", predict)
+    monkeypatch.setattr(task_loss, "predict", predict)
     finetune.test(checkpoint, finetune.open_prepared(recipe.task), by="seed 0", watch=unwatched)
     assert opened[-3:] == ["test", "predicted", "labels, by seed 0"]
 

@@ -306,13 +306,13 @@ def test_the_mean_of_the_best_looks_is_kept(encoder, toy_task, tmp_path, monkeyp
 def test_looks_are_in_the_precision_of_training_and_the_chosen_weights_are_scored_in_float32(
     encoder, toy_task, tmp_path, monkeypatch
 ):
-    narrow, outputs_and_loss = [], finetune.outputs_and_loss
+    narrow, outputs_and_loss = [], finetune.task_loss.outputs_and_loss
 
     def watched(*arguments):
         narrow.append(torch.is_autocast_enabled("cpu"))
         return outputs_and_loss(*arguments)
 
-    monkeypatch.setattr(finetune, "outputs_and_loss", watched)
+    monkeypatch.setattr(finetune.task_loss, "outputs_and_loss", watched)
     plan = replace(PLAN, steps=4, precision="bfloat16")
     finetune.adapt(recipe_for(encoder, toy_task("sequence"), looks=2, averaged=2, plan=plan), tmp_path)
     assert narrow == [True, True, False], "two looks, and the score of the chosen weights"

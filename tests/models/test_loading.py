@@ -110,7 +110,7 @@ def test_a_model_of_the_hub_is_refused_as_soon_as_its_config_is_there(about, sai
         "huggingface_hub.try_to_load_from_cache", lambda where, name: str(cached) if cached.exists() else None
     )
     monkeypatch.setattr(
-        "acclimate.models.loading.read_configuration", lambda where: cached.write_text(json.dumps(about))
+        "acclimate.models.formats.read_configuration", lambda where: cached.write_text(json.dumps(about))
     )
     for _ in ("fetched", "in the cache"):
         with pytest.raises(ValueError, match=said):

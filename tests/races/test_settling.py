@@ -91,10 +91,9 @@ def test_an_evaluation_ends_a_race_if_it_is_settled_or_only_test_rows_can_settle
     ],
 )
 def test_what_cannot_be_settled_is_refused(about, message):
-    recipe = RaceRecipe(until="settled", seeds=20)
     task = cast(Prepared, SimpleNamespace(sizes={"test": about.get("rows", 50)}))
     with pytest.raises(ValueError, match=message):
-        check_settling(recipe, task, rivals=about.get("rivals", 1))
+        check_settling(task, rivals=about.get("rivals", 1))
     with pytest.raises(ValueError, match="seeds = 2: the first evaluation is after 3 rounds"):
         RaceRecipe(until="settled", seeds=2)
-    check_settling(recipe, cast(Prepared, SimpleNamespace(sizes={"test": 50})), rivals=1)
+    check_settling(cast(Prepared, SimpleNamespace(sizes={"test": 50})), rivals=1)

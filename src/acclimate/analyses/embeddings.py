@@ -137,12 +137,11 @@ class EmbeddingsAnalysis:
                 f"{self.models[0]} has a word to where this model has it."
             )
         sections = [distances, Section("Two components", lead=lead), furthest, nearest, curves]
-        figures = {
-            "Two components": [
-                Drawing(section.name, scatter(section, self.panels[0], self.panels, self.axes, str(number)))
-                for number, section in enumerate(self.panels)
-            ]
-        }
+        panels = [
+            Drawing(panel.name, scatter(panel, self.panels[0], self.panels, self.axes, str(number)))
+            for number, panel in enumerate(self.panels)
+        ]
+        figures = {"Two components": panels}
         if self.curves:
             figures[curves.title] = [Drawing("Both terms of the loss", losses(self.curves), wide=True)]
         return Page(
@@ -309,25 +308,18 @@ def _pairs(tables: Sequence[Embeddings]) -> tuple[list[_Pair], list[str]]:
     first, pairs, refused = tables[0], [], []
     for table in tables:
         try:
-            pairs.append(_pair(first, table))
+            firsts_N, rows_N = shared_rows(first, table)
+            pairs.append(_Pair(table, firsts_N, rows_N, *row_distances(first.rows_VH[firsts_N], table.rows_VH[rows_N])))
         except ValueError as error:
             refused.append(f"{str(error)[0].upper()}{str(error)[1:]}.")
     return pairs, refused
 
 
-def _pair(first: Embeddings, table: Embeddings) -> _Pair:
-    firsts_N, rows_N = shared_rows(first, table)
-    return _Pair(table, firsts_N, rows_N, *row_distances(first.rows_VH[firsts_N], table.rows_VH[rows_N]))
-
-
 def _furthest(first: Embeddings, counts_V: np.ndarray | None, pairs: Sequence[_Pair]) -> list[str]:
     """Return the MARKED words that some model moved furthest, of the COMMON most frequent that all have as a piece."""
     shared = set.intersection(*(set(pair.firsts_N.tolist()) for pair in pairs)) if pairs else set()
-    occurring_most = [
-        (word, row)
-        for word, row in first.words.items()
-        if row in shared and len(word) >= SHORTEST and word.lower() not in ENGLISH
-    ]
+    rows = {word: row for word, row in first.words.items() if len(word) >= SHORTEST and word.lower() not in ENGLISH}
+    occurring_most = [(word, row) for word, row in rows.items() if row in shared]
     if counts_V is not None:
         occurring = [(word, row) for word, row in occurring_most if counts_V[row]]
         occurring_most = sorted(occurring, key=lambda entry: -counts_V[entry[1]])[:COMMON]

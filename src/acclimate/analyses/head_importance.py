@@ -201,21 +201,18 @@ class ImportanceAnalysis:
             heavily, moderately = share(domain.share(HEAVILY)), share(domain.share(MODERATELY))
             rows.append((domain.name, heavily, moderately, "-" if below is None else share(below)))
         rows.append(("normal noise", _shares(self.noise.heavily), _shares(self.noise.moderately), "-"))
-        lines = (
+        lines = [
             "Heavily: normalised importance of at least .8; moderately: .6 to .8. Around 20% and another 20% in the "
-            "paper.",
-            *(
-                (
-                    "|tanh z| is as large for a head far less important than the mean as for one far more important. "
-                    "Of noise, half of the heavily protected lie below the mean.",
-                )
-                if self.how == "paper"
-                else ()
-            ),
-        )
+            "paper."
+        ]
+        if self.how == "paper":
+            lines.append(
+                "|tanh z| is as large for a head far less important than the mean as for one far more important. "
+                "Of noise, half of the heavily protected lie below the mean."
+            )
         columns = ("domain", "heavily", "moderately", "heavily, but less important than the mean")
         lead = "The soft mask multiplies a head's gradients by one less its normalised importance."
-        return Section("Protected heads", columns, tuple(rows), lines, lead=lead)
+        return Section("Protected heads", columns, tuple(rows), tuple(lines), lead=lead)
 
     def listed(self) -> tuple[Section, Section]:
         """Return the heads that are the most important ones, and the least important ones, by their mean rank."""
@@ -223,44 +220,22 @@ class ImportanceAnalysis:
         listed = min(LISTED, len(order) // 2)
         columns = ("head", *(domain.name for domain in self.domains))
         meant = "Importance as a multiple of the mean over all heads, and normalised (in brackets)"
+        most, least = (tuple(map(self._head, heads)) for heads in (order[:listed], order[: -listed - 1 : -1]))
+        highest, lowest = "First: the highest mean rank over the domains.", "First: the lowest mean rank."
         return (
-            Section(
-                "Most important heads",
-                columns,
-                tuple(map(self._head, order[:listed])),
-                (f"{meant}. First: the highest mean rank over the domains.",),
-            ),
-            Section(
-                "Least important heads",
-                columns,
-                tuple(map(self._head, order[: -listed - 1 : -1])),
-                (f"{meant}. First: the lowest mean rank.",),
-            ),
+            Section("Most important heads", columns, most, (f"{meant}. {highest}",)),
+            Section("Least important heads", columns, least, (f"{meant}. {lowest}",)),
         )
 
     def every_head(self) -> Section:
         """Return a line for each head, in the order of their mean rank."""
-        rows = tuple(
-            (
-                f"layer {layer + 1}, head {head + 1}",
-                f"{layer + 1}",
-                *(
-                    cell
-                    for domain in self.domains
-                    for cell in (f"{domain.relative_LH[layer, head]:.2f}", f"{domain.normalised_LH[layer, head]:.3f}")
-                ),
-            )
-            for layer, head in self.heads_by_rank()
-        )
-        columns = (name for domain in self.domains for name in (domain.name, f"{domain.name}, normalised"))
-        return Section(
-            "In the order of their mean rank",
-            ("Head", "Layer", *columns),
-            rows,
-            ("Importance as a multiple of the mean, and normalised.",),
-            fold="closed",
-            most=len(rows),
-        )
+        rows = []
+        for place in self.heads_by_rank():
+            pairs = [(f"{one.relative_LH[place]:.2f}", f"{one.normalised_LH[place]:.3f}") for one in self.domains]
+            rows.append((_place_text(place), f"{place[0] + 1}", *chain(*pairs)))
+        names = (name for domain in self.domains for name in (domain.name, f"{domain.name}, normalised"))
+        columns, lines = ("Head", "Layer", *names), ("Importance as a multiple of the mean, and normalised.",)
+        return Section("In the order of their mean rank", columns, tuple(rows), lines, fold="closed", most=len(rows))
 
     def heads_by_rank(self) -> list[tuple[int, int]]:
         """(layer, head) of all heads from 0, by falling mean over domains of the rank of their importance."""
@@ -272,39 +247,28 @@ class ImportanceAnalysis:
     def as_csv(self) -> str:
         """Return the figures unrounded, a line for each domain and view."""
         rows = [
-            (
-                domain.name,
-                view,
-                agreement.others,
-                agreement.shuffled.mean,
-                agreement.shuffled.low,
-                agreement.shuffled.high,
-                agreement.halves,
-            )
+            (domain.name, view, one.others, one.shuffled.mean, one.shuffled.low, one.shuffled.high, one.halves)
             for view, agreements in self.agreements.items()
-            for domain, agreement in zip(self.domains, agreements, strict=True)
+            for domain, one in zip(self.domains, agreements, strict=True)
         ]
         return sheet(("domain", "view", "others", "shuffled", "shuffled_low", "shuffled_high", "halves"), rows)
 
     def heads_as_csv(self) -> str:
         """Return the importances unrounded, a line for each domain and head; layers and heads count from 1."""
         rows = [
-            (
-                domain.name,
-                layer + 1,
-                head + 1,
-                importance,
-                domain.normalised_LH[layer, head],
-                *domain.halves_2LH[:, layer, head],
-            )
-            for domain in self.domains
-            for (layer, head), importance in np.ndenumerate(domain.importance_LH)
+            (one.name, layer + 1, head + 1, importance, one.normalised_LH[layer, head], *one.halves_2LH[:, layer, head])
+            for one in self.domains
+            for (layer, head), importance in np.ndenumerate(one.importance_LH)
         ]
         return sheet(("domain", "layer", "head", "importance", "normalised", "first_half", "second_half"), rows)
 
     def _head(self, place: tuple[int, int]) -> tuple[str, ...]:
         cells = (f"{domain.relative_LH[place]:.2f} ({_figure(domain.normalised_LH[place])})" for domain in self.domains)
-        return (f"layer {place[0] + 1}, head {place[1] + 1}", *cells)
+        return (_place_text(place), *cells)
+
+
+def _place_text(place: tuple[int, int]) -> str:
+    return f"layer {place[0] + 1}, head {place[1] + 1}"
 
 
 def _figure(value: float) -> str:
@@ -415,10 +379,8 @@ def _halves(
     """(2, L, H) importance on each half of the batches, each under different dropout noise."""
     total = sum(map(len, halves))
     batches = counted(chain(*halves), watch, f"importance on {name}", total=total, unit="batches", every=1)
-    importances = [
-        head_importance(model, islice(batches, len(half)), seed=seed)["heads"]
-        for half, seed in zip(halves, seeds, strict=True)
-    ]
+    pairs = zip(halves, seeds, strict=True)
+    importances = [head_importance(model, islice(batches, len(half)), seed=seed)["heads"] for half, seed in pairs]
     return torch.stack(importances).double()
 
 

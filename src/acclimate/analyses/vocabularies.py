@@ -132,9 +132,7 @@ class VocabulariesAnalysis:
         if not models:
             return ""
         if last.name != IN_DOMAIN:
-            best, worst = (
-                choose(self.vocabularies, key=lambda vocabulary: vocabulary.per_text) for choose in (min, max)
-            )
+            best, worst = (choose(self.vocabularies, key=lambda one: one.per_text) for choose in (min, max))
             fewer = 1 - best.per_text / worst.per_text
             return f"{best.name} spells them in the fewest pieces: {fewer:.0%} fewer than {worst.name} does."
         best = min(models, key=lambda vocabulary: vocabulary.per_text)
@@ -154,11 +152,9 @@ class VocabulariesAnalysis:
 
     def as_text(self) -> str:
         """Return the tables for a terminal, as `reports.page.page` does."""
-        parts = [self.compared(), self.found(LISTED), self.broken()]
+        parts = [part for part in (self.compared(), self.found(LISTED), self.broken()) if part.rows or part.lines]
         sentences = " ".join(filter(None, (self.advice(), self.way_out())))
-        return page(
-            "acclimate data vocabulary", [Section(sentences), *(part for part in parts if part.rows or part.lines)]
-        )
+        return page("acclimate data vocabulary", [Section(sentences), *parts])
 
     def page(self) -> Page:
         """Return the HTML page and its sheets: the same tables, with all terms and how often they occur."""
@@ -174,12 +170,8 @@ class VocabulariesAnalysis:
         general = any(vocabulary.in_general is not None for vocabulary in self.vocabularies)
         rows = []
         for vocabulary in self.vocabularies:
-            cells = [
-                vocabulary.name,
-                f"{vocabulary.kind}, {'uncased' if vocabulary.lower else 'cased'}",
-                f"{vocabulary.entries:,}",
-            ]
-            cells += [f"{vocabulary.texts.per_word:.2f}"]
+            kind = f"{vocabulary.kind}, {'uncased' if vocabulary.lower else 'cased'}"
+            cells = [vocabulary.name, kind, f"{vocabulary.entries:,}", f"{vocabulary.texts.per_word:.2f}"]
             cells += ["-" if vocabulary.in_general is None else f"{vocabulary.in_general:.2f}"] if general else []
             cells += [f"{vocabulary.per_text:,.0f}", share(vocabulary.texts.whole), _unknown(vocabulary.texts.unknown)]
             rows.append((*cells, "-" if vocabulary.shared is None else share(vocabulary.shared)))
@@ -202,8 +194,8 @@ class VocabulariesAnalysis:
         if not self.terms:
             text = "No terms were examined. Add general text to find terms (--general), or a list of terms (--terms)."
             return Section("Terms", lines=(text,))
-        broken = [judged for judged in self.terms if not all(judged.whole(at) for at in range(len(self.vocabularies)))]
         numbers = range(len(self.vocabularies))
+        broken = [judged for judged in self.terms if not all(map(judged.whole, numbers))]
         rows = [(judged.term.word, *map(judged.spelt, numbers)) for judged in broken[:most]]
         more = f" The first {most:,} of {len(broken):,} that some vocabulary breaks." if len(broken) > most else ""
         return Section("Terms", ("term", *self.names), tuple(rows), (f"{self.kept_whole()}{more}",))
@@ -251,24 +243,10 @@ class VocabulariesAnalysis:
         """Return the figures unrounded, a line for each vocabulary."""
         rows = [
             (
-                *(
-                    vocabulary.name,
-                    vocabulary.kind,
-                    vocabulary.lower,
-                    vocabulary.entries,
-                    vocabulary.texts.per_word,
-                    vocabulary.in_general,
-                    vocabulary.per_text,
-                ),
-                *(
-                    vocabulary.texts.whole,
-                    vocabulary.texts.unknown,
-                    vocabulary.shared,
-                    self.whole(number),
-                    len(self.terms),
-                ),
+                *(one.name, one.kind, one.lower, one.entries, one.texts.per_word, one.in_general, one.per_text),
+                *(one.texts.whole, one.texts.unknown, one.shared, self.whole(number), len(self.terms)),
             )
-            for number, vocabulary in enumerate(self.vocabularies)
+            for number, one in enumerate(self.vocabularies)
         ]
         names = [
             *("vocabulary", "kind", "lower", "entries", "pieces_per_word", "pieces_per_word_general"),
@@ -278,16 +256,8 @@ class VocabulariesAnalysis:
 
     def terms_as_csv(self) -> str:
         """Return a line for each term: how often it was met, z, and its pieces under each vocabulary."""
-        rows = [
-            (
-                judged.term.word,
-                judged.term.domain,
-                judged.term.general,
-                judged.term.z,
-                *(" ".join(part) for part in judged.pieces),
-            )
-            for judged in self.terms
-        ]
+        terms = [((term := judged.term).word, term.domain, term.general, term.z) for judged in self.terms]
+        rows = [(*term, *map(" ".join, judged.pieces)) for term, judged in zip(terms, self.terms, strict=True)]
         return sheet(("term", "in_texts", "in_general", "z", *self.names), rows)
 
     @property

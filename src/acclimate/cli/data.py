@@ -73,14 +73,12 @@ def _raw_texts(parameters: Mapping[str, Any]) -> None:
 def corpus(
     session: Session,
     words: Annotated[
-        list[str],
-        typer.Argument(metavar="RAW... [KEY=VALUE]...", help="Files or folders of raw text, then settings."),
+        list[str], typer.Argument(metavar="RAW... [KEY=VALUE]...", help="Files or folders of raw text, then settings.")
     ],
     out: options.OutOption = Path("runs/corpus"),
     separated: options.SeparatedOption = "line",
     model: Annotated[
-        str | None,
-        typer.Option("--model", help="Also tokenise the corpus for this model: a directory or hub id."),
+        str | None, typer.Option("--model", help="Also tokenise the corpus for this model: a directory or hub id.")
     ] = None,
     processes: Annotated[
         int, typer.Option("--processes", help="Number of processes; 0: one per processor.", min=0, max=1024)
@@ -127,11 +125,9 @@ def _queries(parameters: Mapping[str, Any]) -> None:
     check_settings("data retrieve", parameters, *_options(parameters))
     if parameters["cut_from"] is None:
         if parameters["task"] is None or parameters["corpus"] is None:
-            queries = (
-                "no FILE given. Name the labelled file whose texts are the queries"
-                if parameters["task"] is None
-                else "no corpus given. Add --corpus PATH with raw text"
-            )
+            queries = "no corpus given. Add --corpus PATH with raw text"
+            if parameters["task"] is None:
+                queries = "no FILE given. Name the labelled file whose texts are the queries"
             raise ValueError(
                 f"{queries}; or select fewer documents from an earlier retrieval with --from RUN --k NUMBER"
             )

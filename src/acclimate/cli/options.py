@@ -38,32 +38,18 @@ def _metrics() -> Iterable[str]:
     return METRICS
 
 
-TaskName = Annotated[
-    str,
-    typer.Argument(
-        metavar="TASK",
-        help="A labelled file to train on, a dataset of the hub (owner/name), 'arxiv' (included), or with --data a "
-        "benchmark's dataset.",
-    ),
-]
-TaskAfterModel = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="TASK",
-        help="A labelled file to train on, a dataset of the hub (owner/name), 'arxiv' (included), or with --data a "
-        "benchmark's dataset.",
-        show_default=False,
-    ),
-]
+TASK_HELP = (
+    "A labelled file to train on, a dataset of the hub (owner/name), 'arxiv' (included), or with --data a benchmark's "
+    "dataset."
+)
+TaskName = Annotated[str, typer.Argument(metavar="TASK", help=TASK_HELP)]
+TaskAfterModel = Annotated[str | None, typer.Argument(metavar="TASK", help=TASK_HELP, show_default=False)]
 LabelledArgument = Annotated[
     str, typer.Argument(metavar="FILE", help="A labelled file to train on, or a dataset of the hub.")
 ]
 ToPrepareArgument = Annotated[
     str,
-    typer.Argument(
-        metavar="FILE",
-        help="A labelled file to train on, a dataset of the hub, or 'arxiv' (included).",
-    ),
+    typer.Argument(metavar="FILE", help="A labelled file to train on, a dataset of the hub, or 'arxiv' (included)."),
 ]
 ModelName = Annotated[
     str, typer.Argument(metavar="[MODEL]", help="A local directory or a hub id; by default embedded.")
@@ -83,8 +69,7 @@ ContestantOption = Annotated[
 RaceDirectory = Annotated[Path, typer.Argument(metavar="RUN", help="Directory of a finished race, or its baseline.")]
 RunDirectory = Annotated[Path, typer.Argument(metavar="RUN", help="Directory of a finished race or study.")]
 ModelsAndSettings = Annotated[
-    list[str],
-    typer.Argument(metavar="MODEL... [KEY=VALUE]...", help="Local directories or hub ids, then settings."),
+    list[str], typer.Argument(metavar="MODEL... [KEY=VALUE]...", help="Local directories or hub ids, then settings.")
 ]
 
 OutOption = Annotated[
@@ -157,172 +142,128 @@ ColumnOption = Annotated[str, typer.Option("--text", help="Column of the text in
 SampleOption = Annotated[int, typer.Option("--sample", help="Number of texts to sample.", min=1)]
 
 
-def _option(kind: Any, name: str, help: str, panel: str, **more: Any) -> Any:
-    return Annotated[kind, typer.Option(name, help=help, rich_help_panel=panel, **more)]
+def _option(name: str, kind: Any, default: Any, help: str, panel: str, *flags: str, **more: Any) -> tuple[str, Any]:
+    """Return an entry of a group. flags: names beside `--name`; more: as of typer"""
+    flag = f"--{name.replace('_', '-')}"
+    return name, (Annotated[kind, typer.Option(flag, *flags, help=help, rich_help_panel=panel, **more)], default)
 
 
-LABELLED: Group = {  # a user's labelled files
-    "dev": (
-        _option(
-            Path | None, "--dev", "Labelled file for choices, or a split of the dataset; by default split off.", FILES
-        ),
-        None,
+def _group(*options: tuple[str, Any]) -> Group:
+    return dict(options)
+
+
+LABELLED = _group(  # a user's labelled files
+    _option(
+        "dev", Path | None, None, "Labelled file for choices, or a split of the dataset; by default split off.", FILES
     ),
-    "test": (
-        _option(Path | None, "--test", "Labelled file for the final scores, or a split; by default split off.", FILES),
+    _option("test", Path | None, None, "Labelled file for the final scores, or a split; by default split off.", FILES),
+    _option("text", str, "text", "Column of the text.", COLUMNS),
+    _option("pair", str | None, None, "Column of a second text.", COLUMNS),
+    _option(
+        "label",
+        list[str] | None,
         None,
+        "Column of the label. Repeat it to name a column of 0 and 1 for each label.  [default: label]",
+        COLUMNS,
     ),
-    "text": (_option(str, "--text", "Column of the text.", COLUMNS), "text"),
-    "pair": (_option(str | None, "--pair", "Column of a second text.", COLUMNS), None),
-    "label": (
-        _option(
-            list[str] | None,
-            "--label",
-            "Column of the label. Repeat it to name a column of 0 and 1 for each label.  [default: label]",
-            COLUMNS,
-        ),
-        None,
-    ),
-    "labels": (
-        _option(
-            str,
-            "--labels",
-            "Names of the classes 0, 1, ... or of the positions in vectors of 0 and 1, separated by commas.",
-            COLUMNS,
-        ),
+    _option(
+        "labels",
+        str,
         "",
+        "Names of the classes 0, 1, ... or of the positions in vectors of 0 and 1, separated by commas.",
+        COLUMNS,
     ),
-    "group": (
-        _option(
-            str | None,
-            "--group",
-            "Column whose equal values must stay in one split; or template (rows that differ only in numbers and "
-            "names), or text (pairs that share a text).",
-            COLUMNS,
-        ),
+    _option(
+        "group",
+        str | None,
         None,
+        "Column whose equal values must stay in one split; or template (rows that differ only in numbers and "
+        "names), or text (pairs that share a text).",
+        COLUMNS,
     ),
-    "id": (_option(str | None, "--id", "Column of the row ids.", COLUMNS), None),
-    "kind": (
-        _option(
-            Literal["auto", "sequence", "multilabel", "score", "tokens", "span", "search"],
-            "--kind",
-            "sequence (one label a row), multilabel (several), score (a number), tokens (a tag a word), span (an "
-            "answer in a text), search (a folder in BEIR's format); auto: by the labels.",
-            COLUMNS,
-            metavar="KIND",
-        ),
+    _option("id", str | None, None, "Column of the row ids.", COLUMNS),
+    _option(
+        "kind",
+        Literal["auto", "sequence", "multilabel", "score", "tokens", "span", "search"],
         "auto",
+        "sequence (one label a row), multilabel (several), score (a number), tokens (a tag a word), span (an "
+        "answer in a text), search (a folder in BEIR's format); auto: by the labels.",
+        COLUMNS,
+        metavar="KIND",
     ),
-    "separator": (_option(str, "--separator", "Separator between several labels in one row.", COLUMNS), ""),
-    "fold_labels": (
-        _option(bool, "--fold-labels", "Treat labels that differ only in case or spaces as one.", COLUMNS),
-        False,
+    _option("separator", str, "", "Separator between several labels in one row.", COLUMNS),
+    _option("fold_labels", bool, False, "Treat labels that differ only in case or spaces as one.", COLUMNS),
+    _option(
+        "repair", bool, False, "Correct simple faults, such as answers that begin a space early, and count them.", FILES
     ),
-    "repair": (
-        _option(
-            bool, "--repair", "Correct simple faults, such as answers that begin a space early, and count them.", FILES
-        ),
-        False,
-    ),
-    "metric": (
-        _option(
-            str,
-            "--metric",
-            "macro_f1, accuracy, pearson, entity_f1, ...; the default depends on the kind.",
-            COLUMNS,
-            autocompletion=begins_with(_metrics),
-        ),
+    _option(
+        "metric",
+        str,
         "",
+        "macro_f1, accuracy, pearson, entity_f1, ...; the default depends on the kind.",
+        COLUMNS,
+        autocompletion=begins_with(_metrics),
     ),
-    "max_tokens": (_option(int, "--max-tokens", "Longest example in tokens; longer ones are cut.", COLUMNS), 256),
-    "split_seed": (
-        _option(int, "--split-seed", "Seed of the random split if there is no dev or test file.", FILES, min=0),
+    _option("max_tokens", int, 256, "Longest example in tokens; longer ones are cut.", COLUMNS),
+    _option("split_seed", int, 0, "Seed of the random split if there is no dev or test file.", FILES, min=0),
+)
+HUB = _group(  # which part of a dataset of the hub, or of a saved one
+    _option("config", str, "", "Configuration of a dataset of the hub.", FILES),
+    _option("split", str, "", "Split of a dataset to train on; by default train.", FILES),
+    _option("revision", str, "", "Commit, branch or tag of a dataset of the hub.", FILES),
+)
+RAW = _group(  # raw text
+    _option(
+        "corpus",
+        list[Path] | None,
+        None,
+        "Raw text of the domain: a file, folder or dataset of the hub; may be repeated.",
+        RAW_TEXT,
+    ),
+    _option(
+        "general",
+        Path | None,
+        None,
+        "General raw text for retrieval, or for pretraining with --model scratch.",
+        RAW_TEXT,
+    ),
+    ("separated", (SeparatedOption, "line")),
+)
+JOBS = _group(  # where a study's jobs run
+    _option("workers", int, 1, "Number of processes that run jobs at the same time.", JOBS_RUN, min=1),
+    _option("cluster", str, "", "Ray cluster to run the jobs: auto, or HOST:PORT.", JOBS_RUN, "--ray"),
+    _option(
+        "threads",
+        int,
         0,
+        "Threads per job; 0: all processors, divided among the workers; on a cluster 1.",
+        JOBS_RUN,
+        min=0,
     ),
-}
-HUB: Group = {  # which part of a dataset of the hub, or of a saved one
-    "config": (_option(str, "--config", "Configuration of a dataset of the hub.", FILES), ""),
-    "split": (_option(str, "--split", "Split of a dataset to train on; by default train.", FILES), ""),
-    "revision": (_option(str, "--revision", "Commit, branch or tag of a dataset of the hub.", FILES), ""),
-}
-RAW: Group = {  # raw text
-    "corpus": (
-        _option(
-            list[Path] | None,
-            "--corpus",
-            "Raw text of the domain: a file, folder or dataset of the hub; may be repeated.",
-            RAW_TEXT,
-        ),
+    _option("gpu_share", float, 0.0, "Share of a GPU for each job on a cluster.", JOBS_RUN, min=0),
+)
+TRACKING = _group(
+    _option(
+        "track",
+        list[str] | None,
         None,
+        "tensorboard, mlflow, wandb or trackio.",
+        RUN,
+        autocompletion=begins_with(lambda: ("tensorboard", "mlflow", "wandb", "trackio")),
     ),
-    "general": (
-        _option(
-            Path | None,
-            "--general",
-            "General raw text for retrieval, or for pretraining with --model scratch.",
-            RAW_TEXT,
-        ),
+)
+RECIPE = _group(
+    _option(
+        "recipe",
+        Path | None,
         None,
+        "TOML file with settings, or one of `acclimate recipes`.",
+        RUN,
+        autocompletion=begins_with(_recipes),
     ),
-    "separated": (SeparatedOption, "line"),
-}
-JOBS: Group = {  # where a study's jobs run
-    "workers": (_option(int, "--workers", "Number of processes that run jobs at the same time.", JOBS_RUN, min=1), 1),
-    "cluster": (
-        Annotated[
-            str,
-            typer.Option(
-                "--cluster", "--ray", help="Ray cluster to run the jobs: auto, or HOST:PORT.", rich_help_panel=JOBS_RUN
-            ),
-        ],
-        "",
-    ),
-    "threads": (
-        _option(
-            int,
-            "--threads",
-            "Threads per job; 0: all processors, divided among the workers; on a cluster 1.",
-            JOBS_RUN,
-            min=0,
-        ),
-        0,
-    ),
-    "gpu_share": (
-        _option(float, "--gpu-share", "Share of a GPU for each job on a cluster.", JOBS_RUN, min=0),
-        0.0,
-    ),
-}
-TRACKING: Group = {
-    "track": (
-        _option(
-            list[str] | None,
-            "--track",
-            "tensorboard, mlflow, wandb or trackio.",
-            RUN,
-            autocompletion=begins_with(lambda: ("tensorboard", "mlflow", "wandb", "trackio")),
-        ),
-        None,
-    ),
-}
-RECIPE: Group = {
-    "recipe": (
-        _option(
-            Path | None,
-            "--recipe",
-            "TOML file with settings, or one of `acclimate recipes`.",
-            RUN,
-            autocompletion=begins_with(_recipes),
-        ),
-        None,
-    ),
-}
-ASSIGNMENTS: Group = {
-    "assignments": (
-        Annotated[
-            list[str] | None,
-            typer.Argument(metavar="[KEY=VALUE]...", help="Settings as NAME=VALUE; `acclimate settings` lists them."),
-        ],
-        None,
-    ),
-}
+)
+Assignments = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[KEY=VALUE]...", help="Settings as NAME=VALUE; `acclimate settings` lists them."),
+]
+ASSIGNMENTS: Group = {"assignments": (Assignments, None)}

@@ -66,23 +66,16 @@ def predict(
             help="File to write: .csv, .tsv, .jsonl or .parquet, for a tagger also .conll; - prints JSON lines.",
         ),
     ] = "-",
-    text: Annotated[
-        str | None,
-        _column("--text", "Column of the text, if it differs from the race."),
-    ] = None,
+    text: Annotated[str | None, _column("--text", "Column of the text, if it differs from the race.")] = None,
     pair: Annotated[
         str | None,
         typer.Option(
             "--pair", help="Column of the second text, if it differs from the race.", rich_help_panel=options.COLUMNS
         ),
-    ] = (None),
-    id: Annotated[
-        str | None,
-        _column("--id", "Column of the row ids, if it differs from the race."),
     ] = None,
+    id: Annotated[str | None, _column("--id", "Column of the row ids, if it differs from the race.")] = None,
     keep: Annotated[
-        list[str] | None,
-        _column("--keep", "Column of FILE to copy to the output. May be repeated."),
+        list[str] | None, _column("--keep", "Column of FILE to copy to the output. May be repeated.")
     ] = None,
     format: Annotated[
         str,
@@ -162,8 +155,7 @@ def embed(
         ),
     ],
     file: Annotated[
-        str,
-        typer.Argument(metavar="FILE", help="Texts: a file, or a dataset of the hub; - reads standard input."),
+        str, typer.Argument(metavar="FILE", help="Texts: a file, or a dataset of the hub; - reads standard input.")
     ],
     out: Annotated[str, typer.Option("--out", metavar="FILE", help="File to write: .npy or .parquet.")],
     text: Annotated[str | None, _column("--text", "Column of the text, if not that of the race or text.")] = None,
@@ -227,13 +219,7 @@ def ship(
 
     with session.watched() as watch:
         shipment = make(
-            run,
-            to,
-            contestant=contestant,
-            onnx=onnx,
-            license=license,
-            language=language or (),
-            watch=watch,
+            run, to, contestant=contestant, onnx=onnx, license=license, language=language or (), watch=watch
         )
     session.say(f"Shipped: {to}, with a model card in {to / 'README.md'}")
     for way in shipment.ways:

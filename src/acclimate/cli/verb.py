@@ -25,16 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
 import typer
 
-from acclimate.api.checks import (
-    LISTED,
-    apart,
-    assignments_in,
-    check_models,
-    check_ready,
-    check_settings,
-    check_tracker,
-    labelled_files_of,
-)
+from acclimate.api import checks
 from acclimate.api.race import run_jobs
 from acclimate.cli import options
 from acclimate.cli.options import ASSIGNMENTS, HUB, JOBS, LABELLED, RAW, RECIPE, Group
@@ -100,7 +91,7 @@ class Session:
 
     def listed(self) -> tuple[list[str], list[str]]:
         """Return the models or files that were typed, and the settings that stand among them."""
-        return apart(self.parameters[LISTED])
+        return checks.apart(self.parameters[checks.LISTED])
 
     def recipe(self, base: Recipe, *more: str) -> Recipe:
         """Return the base with the settings of --recipe, then those of the command line and `more`, in this order.
@@ -109,7 +100,7 @@ class Session:
         """
         from acclimate.core import settings
 
-        assignments = assignments_in(self.parameters, *more)
+        assignments = checks.assignments_in(self.parameters, *more)
         if path := self.parameters.get("recipe"):
             base = settings.from_toml(type(base), path, base=base)
         return self.note(settings.override(base, assignments))
@@ -155,13 +146,13 @@ def verb(
                 arguments = arguments if arrange is None else arrange(arguments)
                 arguments = {name: _home_path(value) for name, value in arguments.items()}
                 if settings:
-                    check_settings(settings if isinstance(settings, str) else settings(arguments), arguments)
-                check_tracker(arguments.get("track"))
+                    checks.check_settings(settings if isinstance(settings, str) else settings(arguments), arguments)
+                checks.check_tracker(arguments.get("track"))
                 arguments = _replace_datasets(arguments)
                 if check is not None:
                     check(arguments)
-                if arguments.get("model") != SCRATCH or not _pretrains(function):
-                    check_models([arguments.get("model"), *(arguments.get("models") or ())])
+                if arguments.get("model") != SCRATCH or _types(function).get("model") != options.StartOption:
+                    checks.check_models([arguments.get("model"), *(arguments.get("models") or ())])
                 with _session(function, arguments) as session:
                     function(session, **_arguments(function, arguments))
                 if session.status:
@@ -188,7 +179,7 @@ def _parameters(function: Callable[..., None], settings: object, groups: Sequenc
         else:
             parameters.append(parameter.replace(annotation=hints[parameter.name], kind=inspect.Parameter.KEYWORD_ONLY))
     more = [*groups, *([RECIPE] if settings else [])]
-    if settings and LISTED not in hints:
+    if settings and checks.LISTED not in hints:
         more.append(ASSIGNMENTS)
     return [*parameters, *(parameter for group in more for parameter in _group_parameters(group))]
 
@@ -205,7 +196,7 @@ def _arguments(function: Callable[..., None], parameters: Mapping[str, Any]) -> 
     _, *names = inspect.signature(function).parameters
     arguments = {name: parameters[name] for name in names if name in parameters}
     if "labelled" in names:
-        arguments["labelled"] = labelled_files_of(parameters)
+        arguments["labelled"] = checks.labelled_files_of(parameters)
     if "raw" in names:
         from acclimate.data.gather import Raw
 
@@ -240,13 +231,11 @@ def _replace_datasets(parameters: dict[str, Any]) -> dict[str, Any]:
     if isinstance(corpora := parameters.get("corpus"), list):
         parameters = {**parameters, "corpus": joined_corpora(corpora) if corpora else None}
     result = dict(parameters)
-    check_ready(parameters)
-    task, hub_options = (
-        str(parameters.get("task") or ""),
-        {name: parameters[name] for name in HUB if name in parameters},
-    )
+    checks.check_ready(parameters)
+    task = str(parameters.get("task") or "")
+    hub_options = {name: parameters[name] for name in HUB if name in parameters}
     if "dev" in parameters and parameters.get("data") is None and is_embedded(task):
-        files = embedded_files(labelled_files_of(parameters))
+        files = embedded_files(checks.labelled_files_of(parameters))
         names = ("dev", "test", "text", "label", "id")
         result |= {"task": str(files.train), **{name: getattr(files, name) for name in names}}
         if "corpus" in parameters and parameters["corpus"] is None:
@@ -254,7 +243,7 @@ def _replace_datasets(parameters: dict[str, Any]) -> dict[str, Any]:
     elif task and hub_options and parameters.get("data") is None:
         files = labelled_files(
             task,
-            labelled_files_of(parameters),
+            checks.labelled_files_of(parameters),
             dev=parameters["dev"],
             test=parameters["test"],
             choice=HubChoice(**hub_options),
@@ -272,7 +261,7 @@ def _session(function: Callable[..., None], parameters: Mapping[str, Any]) -> It
     from acclimate.core import files, ranks
 
     dry_run = parameters.get("dry_run", False)
-    held = parameters["out"] if _holds(function) and not dry_run else None
+    held = parameters["out"] if _types(function).get("out") == options.OutOption and not dry_run else None
     # what a program reads from standard output has nothing else in it
     to_stderr = bool(parameters.get("json")) or str(parameters.get("out")) == "-"
     if to_stderr:
@@ -306,16 +295,6 @@ def _session(function: Callable[..., None], parameters: Mapping[str, Any]) -> It
             if cause is error:
                 raise
             raise cause from error
-
-
-def _holds(function: Callable[..., None]) -> bool:
-    """True if the function's `out` is the directory of a run."""
-    return _types(function).get("out") == options.OutOption
-
-
-def _pretrains(function: Callable[..., None]) -> bool:
-    """True if the function's `model` may be "scratch"."""
-    return _types(function).get("model") == options.StartOption
 
 
 def _types(function: Callable[..., None]) -> dict[str, Any]:
@@ -355,11 +334,9 @@ def _stoppable(out: Path) -> Iterator[None]:
     try:
         yield
     except (KeyboardInterrupt, _TerminatedError) as stop:
-        message = (
-            f"Finished work is in {out}. A training run loses at most its last half minute. To continue: {command()}"
-            if out.exists()
-            else "Nothing was begun."
-        )
+        lost = "A training run loses at most its last half minute"
+        message = f"Finished work is in {out}. {lost}. To continue: {command()}"
+        message = message if out.exists() else "Nothing was begun."
         with suppress(OSError):  # the terminal may be gone
             typer.echo(f"acclimate: stopped. {message}", err=True)
         raise typer.Exit(128 + (stop.args[0] if isinstance(stop, _TerminatedError) else signal.SIGINT)) from None

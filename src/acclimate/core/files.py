@@ -223,9 +223,8 @@ def read_json(path: Path, *, way_out: str = "") -> Any:
             raise DamagedError(f"{path} is not a regular file but a directory, pipe or device{_advice(way_out)}")
         return json.loads(path.read_bytes().decode("utf-8"), object_pairs_hook=_unique)
     except _TwiceError as error:
-        raise DamagedError(
-            f"{path}: the name {error.args[0]!r:.60} occurs twice in one object{_advice(way_out)}"
-        ) from error
+        name = f"{error.args[0]!r:.60}"
+        raise DamagedError(f"{path}: the name {name} occurs twice in one object{_advice(way_out)}") from error
     except json.JSONDecodeError as error:
         raise DamagedError(f"{path}:{error.lineno}: not valid JSON: {error.msg}{_advice(way_out)}") from error
     except UnicodeDecodeError as error:

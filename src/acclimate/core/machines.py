@@ -116,7 +116,13 @@ class RayPool:
         import ray
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-        machines = _machines(self.threads)
+        # each living machine as often as the number of tasks that it can do at once, in turns
+        places = [
+            (place, node["NodeID"])
+            for node in machines_for(self.threads)
+            for place in range(int(node["Resources"]["CPU"]) // self.threads)
+        ]
+        machines = [machine for _, machine in sorted(places)]
         call, task_options = ray.remote(_call), {"num_cpus": self.threads, "name": function.__name__}
         waiting: deque[ray.ObjectRef[Any]] = deque()
         try:
@@ -155,26 +161,12 @@ def machines_for(threads: int, gpu_share: float = 0.0) -> list[dict[str, Any]]:
 
     least = {"CPU": threads, "GPU": gpu_share}
     nodes = [node for node in ray.nodes() if node["Alive"]]
-    able = [
-        node
-        for node in nodes
-        if all(node["Resources"].get(resource, 0) >= amount for resource, amount in least.items())
-    ]
+    able = [node for node in nodes if all(node["Resources"].get(name, 0) >= least[name] for name in least)]
     if not able:
         gpu = f" and {gpu_share:g} GPU" if gpu_share else ""
         lacking = f"no machine of the Ray cluster has {threads} processors{gpu}"
         raise ValueError(f"{lacking}. See `ray status`. Request less, or add a machine")
     return able
-
-
-def _machines(threads: int) -> list[str]:
-    """Return the ids of the living machines, in turns, each as often as the number of tasks it can do at once."""
-    places = [
-        (place, node["NodeID"])
-        for node in machines_for(threads)
-        for place in range(int(node["Resources"]["CPU"]) // threads)
-    ]
-    return [machine for _, machine in sorted(places)]
 
 
 def _call(function: Callable[[Input], Output], item: Input, version: str) -> Output:

@@ -189,10 +189,8 @@ def unanswered(error: RuntimeError) -> Exception:
         time.sleep(ANSWER_SECONDS)
         waiting = [number for number in range(world()) if store.check([f"acclimate waits {number}"])]
         others = [number for number in range(world()) if number not in waiting]
-    except (
-        RuntimeError
-    ) as unreachable:  # the process that keeps the store has ended, so which did not answer is unknown
-        logging.getLogger(__name__).info(f"the store of the processes: {unreachable}")
+    except RuntimeError as gone:  # the process that keeps the store has ended, so which did not answer is unknown
+        logging.getLogger(__name__).info(f"the store of the processes: {gone}")
     return ValueError(_without_answer(waiting, others))
 
 
@@ -250,15 +248,14 @@ def require_same(what: str, values: Mapping[str, Any]) -> None:
 
     statements: list[Any] = [None] * world()
     dist.all_gather_object(statements, dict(values), group=_group())
+    first = statements[0]
     for number, others in enumerate(statements):
-        differing = [
-            name for name in dict.fromkeys([*statements[0], *others]) if statements[0].get(name) != others.get(name)
-        ]
+        differing = [name for name in {**first, **others} if first.get(name) != others.get(name)]
         if differing:
             name = differing[0]
             more = f" (and {len(differing) - 1} more)" if len(differing) > 1 else ""
             raise ValueError(
-                f"{what}: the processes differ: {name} is {statements[0].get(name)!r} in rank 0, but "
+                f"{what}: the processes differ: {name} is {first.get(name)!r} in rank 0, but "
                 f"{others.get(name)!r} in rank {number}{more}. Use the same command, files and versions for all of "
                 "them"
             )

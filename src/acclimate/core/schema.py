@@ -52,9 +52,8 @@ def described(kind: type, into: dict[str, Any] | None = None) -> dict[str, Any]:
         elif field.default_factory is not dataclasses.MISSING:
             about["default"] = plain_value(field.default_factory())
         if field.name in ranges:
-            about["range"] = {
-                name: value for name, value in vars(ranges[field.name]).items() if value not in (None, "")
-            }
+            bounds = vars(ranges[field.name])
+            about["range"] = {name: value for name, value in bounds.items() if value not in (None, "")}
         fields[field.name] = about | {"help": _sentence(helps.get(field.name, ""))}
     first, *_ = re.split(r"\n\s*\n", inspect.cleandoc(kind.__doc__ or ""))
     specs[name] = {"module": kind.__module__, "about": " ".join(first.split()), "fields": fields}
@@ -147,10 +146,8 @@ def json_schema(schema: Mapping[str, Any], name: str) -> dict[str, Any]:
     def class_schema(name: str) -> dict[str, Any]:
         properties = {}
         for field, about in schema[name]["fields"].items():
-            properties[field] = {
-                **bounded_schema(type_schema(about["type"]), about.get("range", {})),
-                "description": about["help"],
-            }
+            bounded = bounded_schema(type_schema(about["type"]), about.get("range", {}))
+            properties[field] = bounded | {"description": about["help"]}
             if about.get("default") is not None:
                 properties[field]["default"] = about["default"]
         required = [field for field, about in schema[name]["fields"].items() if "default" not in about]
@@ -243,10 +240,8 @@ def _helps(kind: type) -> dict[str, str]:
     for base in reversed(kind.__mro__):
         if not dataclasses.is_dataclass(base):
             continue
-        if of_base := {
-            field.name: field.metadata["help"] for field in dataclasses.fields(base) if "help" in field.metadata
-        }:
-            helps = of_base | helps
+        fields = dataclasses.fields(base)
+        helps = {field.name: field.metadata["help"] for field in fields if "help" in field.metadata} | helps
         if base.__module__ == "types":  # a class of make_dataclass, which has no source
             continue
         source = textwrap.dedent(inspect.getsource(base))
@@ -273,12 +268,9 @@ def _helps(kind: type) -> dict[str, str]:
             while last not in comments and alone(above):
                 beside.insert(0, above)
                 above -= 1
-            if (
-                isinstance(after, ast.Expr)
-                and isinstance(after.value, ast.Constant)
-                and isinstance(after.value.value, str)
-            ):
-                helps[name] = " ".join(after.value.value.split())
+            below = after.value.value if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) else None
+            if isinstance(below, str):
+                helps[name] = " ".join(below.split())
             elif beside:
                 helps[name] = " ".join(comments[at] for at in beside)
             elif name in in_docstring:

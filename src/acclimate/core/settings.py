@@ -175,13 +175,8 @@ def from_mapping(
     if base is not None:
         with _naming_the_group(where, prefix):
             return dataclasses.replace(base, **converted)  # type: ignore[type-var]
-    missing = [
-        name
-        for name, field in fields.items()
-        if name not in converted
-        and field.default is dataclasses.MISSING
-        and field.default_factory is dataclasses.MISSING
-    ]
+    required = {name for name, field in fields.items() if field.default is field.default_factory is dataclasses.MISSING}
+    missing = [name for name in fields if name in required - converted.keys()]
     if missing:
         names = ", ".join(f"'{prefix}{name}'" for name in missing)
         raise ValueError(f"{where}: no value for {names}. Add it: {prefix}{missing[0]}=VALUE")
@@ -219,10 +214,8 @@ def _preset(kind: Any, name: Any, *, where: str, key: str, base: Any) -> Any:
         return base
     if name not in kind.presets:
         raise ValueError(f"{where}: {key} = {name!r} is not one of {', '.join(kind.presets)}")
-    preset = kind.presets[name]
-    return (
-        preset if base is None else dataclasses.replace(preset, **{name: getattr(base, name) for name in kind.inputs})
-    )
+    inputs = {} if base is None else {name: getattr(base, name) for name in kind.inputs}
+    return dataclasses.replace(kind.presets[name], **inputs)
 
 
 def from_toml(kind: type[T], path: Path, *, base: T | None = None) -> T:
@@ -326,14 +319,11 @@ def assignments_of(values: Mapping[str, Any]) -> list[str]:
 
 def to_mapping(recipe: Any) -> dict[str, Any]:
     """Plain dicts, lists, numbers and strings, as JSON and TOML take them; settings that are None are left out."""
+    values = {field.name: getattr(recipe, field.name) for field in dataclasses.fields(recipe)}
     for field in dataclasses.fields(recipe):
         # TOML has no None: only a default may be one, or reading back would give another recipe
-        assert getattr(recipe, field.name) is not None or field.default is None, field.name
-    return {
-        field.name: plain_value(getattr(recipe, field.name))
-        for field in dataclasses.fields(recipe)
-        if getattr(recipe, field.name) is not None
-    }
+        assert values[field.name] is not None or field.default is None, field.name
+    return {name: plain_value(value) for name, value in values.items() if value is not None}
 
 
 def to_toml(recipe: Any, *, without: Iterable[str] = ()) -> str:
@@ -419,13 +409,8 @@ def _convert(hint: Any, value: Any, *, where: str, key: str) -> Any:
         tables = [argument for argument in options if dataclasses.is_dataclass(argument)]
         lists = [argument for argument in options if typing.get_origin(argument) is tuple]
         plain = [argument for argument in options if argument not in (*tables, *lists)]
-        [inner] = (
-            tables
-            if tables and isinstance(value, Mapping)
-            else lists
-            if not plain or (lists and isinstance(value, list | tuple))
-            else plain
-        )
+        as_list = not plain or (lists and isinstance(value, list | tuple))
+        [inner] = tables if tables and isinstance(value, Mapping) else lists if as_list else plain
         return _convert(inner, value, where=where, key=key)
     if dataclasses.is_dataclass(hint) and isinstance(value, Mapping):
         return from_mapping(typing.cast(type, hint), value, where=where, prefix=f"{key}.")

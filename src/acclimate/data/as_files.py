@@ -413,8 +413,8 @@ def _written(rows: Rows, labelled: LabelledFiles, source: Source, split: Split, 
     about = source.about if len(source.splits) == 1 else f"{source.about}, split {facts['split']}"
     name = _name(source.name) + ("" if split == "train" else f".{split}")
     record = {"about": about, **facts}
+    present = _columns(rows)
     if labelled.kind == "span":
-        present = _columns(rows)
         for column in QUESTION_COLUMNS:
             if column not in present:
                 raise no_column(about, column, present, "; questions have context, question and answers")

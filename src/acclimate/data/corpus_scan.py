@@ -78,43 +78,26 @@ def scan_corpus(name: str, corpus: RawText, sealed: Sealed, *, watch: Watch, see
             rejected, rejections = read.rejected, read.rejections
             unread = unread_in(corpus.path) if corpus.path.is_dir() else []
     except (ValueError, OSError) as error:
-        findings.append(
-            Finding("error", f"The {name} corpus cannot be read: {error}", "Correct the file or remove it.")
-        )
+        text = f"The {name} corpus cannot be read: {error}"
+        findings.append(Finding("error", text, "Correct the file or remove it."))
     file = corpus.path.name
     facts = CorpusFacts(name, file, tally.documents, tally.characters, tally.copies(), tally.empty, rejections)
     if not findings and facts.documents == facts.empty:
         findings.append(Finding("error", f"The {name} corpus {file} contains no text.", "Name another file or folder."))
     if unread:
         endings = Counter(path.suffix or path.name for path in unread).most_common(8)
-        findings.append(
-            Finding(
-                "warning",
-                f"{amount(len(unread), 'file')} of the {name} corpus not read because of their endings: "
-                + ", ".join(f"{ending} ({count:,})" for ending, count in endings)
-                + ", ..." * (len(endings) == 8)
-                + ".",
-                "Convert them to .txt or .jsonl, or leave them out of the folder.",
-            )
-        )
+        listed = ", ".join(f"{ending} ({count:,})" for ending, count in endings) + ", ..." * (len(endings) == 8)
+        text = f"{amount(len(unread), 'file')} of the {name} corpus not read because of their endings: {listed}."
+        way_out = "Convert them to .txt or .jsonl, or leave them out of the folder."
+        findings.append(Finding("warning", text, way_out))
     more = "At least " if rejections > len(rejected) else ""
-    findings += [
-        Finding(
-            "note",
-            f"{more}{amount(count, 'document')} of the {name} corpus not read: {why} ({places}).",
-            "Correct them or remove them.",
-        )
-        for why, count, places in grouped(rejected)
-    ]
+    for why, count, places in grouped(rejected):
+        text = f"{more}{amount(count, 'document')} of the {name} corpus not read: {why} ({places})."
+        findings.append(Finding("note", text, "Correct them or remove them."))
     if facts.copies >= 0.01 * max(facts.documents, 1):
-        findings.append(
-            Finding(
-                "note",
-                f"{facts.copies:,} of the {facts.documents:,} documents of the {name} corpus "
-                f"({facts.copies / facts.documents:.1%}) are copies of earlier documents.",
-                "Remove the copies, because a model memorises repeated texts.",
-            )
-        )
+        part = f"{facts.copies:,} of the {facts.documents:,} documents of the {name} corpus"
+        text = f"{part} ({facts.copies / facts.documents:.1%}) are copies of earlier documents."
+        findings.append(Finding("note", text, "Remove the copies, because a model memorises repeated texts."))
     return Scanned(facts, source_leaks, [(text[:BEGINNING], None) for text in tally.sample], findings)
 
 

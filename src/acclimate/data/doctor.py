@@ -22,16 +22,7 @@ from acclimate.core.settings import SEEDS
 from acclimate.core.types import SPLITS, Example, Label, Progress, Split, Watch, unwatched
 from acclimate.data import corpus_scan, leaks, lengths
 from acclimate.data.corpus_scan import Scanned, grouped
-from acclimate.data.examination import (
-    LEVELS,
-    Copies,
-    Examination,
-    FileFacts,
-    Finding,
-    Lengths,
-    Level,
-    Pieces,
-)
+from acclimate.data.examination import LEVELS, Copies, Examination, FileFacts, Finding, Lengths, Level, Pieces
 from acclimate.data.leaks import (
     MOST_ROWS,
     NEAR,
@@ -265,19 +256,14 @@ def findings_on_emptied(labelled: Labelled, by: lengths.Reader) -> list[Finding]
         lost = [units[number][0] for number in lengths.emptied([text for _, text in units], by)]
         if not lost:
             continue
-        everything = split == "train" and len(lost) == len(units)
         places = list(dict.fromkeys(lost))
         ids = ", ".join(places[:NAMED]) + (", ..." if len(places) > NAMED else "")
         text = f"The model's tokenizer makes no token of {len(lost):,} of the {len(units):,} {what} of {split} ({ids})."
-        findings.append(
-            Finding(
-                "error" if everything else "warning",
-                text,
-                "Check the text column, or use a model whose vocabulary has their characters."
-                if everything
-                else "The model reads them as empty. Correct them, or remove them.",
-            )
-        )
+        if split == "train" and len(lost) == len(units):
+            way_out = "Check the text column, or use a model whose vocabulary has their characters."
+            findings.append(Finding("error", text, way_out))
+        else:
+            findings.append(Finding("warning", text, "The model reads them as empty. Correct them, or remove them."))
     return findings
 
 
@@ -372,15 +358,10 @@ def _reach(
     if hopeless and seeds < SEEDS and design.detectable(seeds=SEEDS) <= HOPELESS:
         better = f"with {SEEDS} seeds, gains of {100 * design.detectable(seeds=SEEDS):.1f} points are"
         reach = f"With {seeds} seeds the usual gains of adaptation are not detectable; {better}. {basis}"
-        text = (
-            f"{seeds} seeds are too few for {items:,} test texts and {amount(comparisons, 'comparison')}: any gain may "
-            f"be chance."
-        )
-        return least, reach, [Finding("warning", text, f"Take {SEEDS} seeds.")]
-    reach = f"{design.advice()} {basis}"
-    if hopeless:
-        reach = f"With {items:,} test texts and {seeds} seeds the usual gains of adaptation are not detectable."
-        reach = f"{reach} {basis}"
+        text = f"{seeds} seeds are too few for {items:,} test texts and {amount(comparisons, 'comparison')}"
+        return least, reach, [Finding("warning", f"{text}: any gain may be chance.", f"Take {SEEDS} seeds.")]
+    advice = f"With {items:,} test texts and {seeds} seeds the usual gains of adaptation are not detectable."
+    reach = f"{advice if hopeless else design.advice()} {basis}"
     if folds:
         reach = f"{reach} The {len(gold):,} labelled rows, scored in {folds} folds, count as {items:,} test items."
     if least < LARGE:
@@ -459,7 +440,7 @@ def check_leaks(
 def _report_rows(source_leaks: SourceLeaks, split: Split, items: int, size: int) -> Finding:
     """Return the finding on labelled rows that contain items of another split."""
     source, rows = source_leaks.source, len(source_leaks.leaking[split])
-    same = len(source_leaks.leaked_with_their_label(split))
+    same = len(source_leaks.leaked(split) & source_leaks.same_label)
     text = (
         f"{items:,} of the {size:,} {split} texts ({share(items / size)}) {'occurs' if items == 1 else 'occur'} "
         f"also in {source}, exactly or nearly ({amount(rows, 'row')} there); {same:,} of them with the same label"
@@ -488,10 +469,8 @@ def _check_divided(labelled: Labelled, in_train: SourceLeaks) -> list[Finding]:
 
 def _removal(split: Split, rows: int) -> str:
     """Return the advice that removes the rows with a test text from the split."""
-    way_out = f"{option('leaks', 'drop')} removes {amount(rows, 'row')} from {split}"
-    if split == "train":
-        return f"{way_out}. The report scores with and without these texts in any case."
-    return f"{way_out}."
+    way_out = f"{option('leaks', 'drop')} removes {amount(rows, 'row')} from {split}."
+    return f"{way_out} The report scores with and without these texts in any case." if split == "train" else way_out
 
 
 def check_copies(twice: Sequence[Copies]) -> list[Finding]:
@@ -575,20 +554,16 @@ def findings_on_classes(
     if rare and sizes["test"]:
         heavy = ", and macro-F1 weights each of them like a frequent one" if metric.startswith("macro") else ""
         text = f"{_listed(rare)} {has(rare)} fewer than {FEW_TO_SCORE} test examples: their scores are chance{heavy}."
-        findings.append(
-            Finding("note", text, f"Label more test texts of these classes, or use {option('metric', 'micro_f1')}.")
-        )
+        way_out = f"Label more test texts of these classes, or use {option('metric', 'micro_f1')}."
+        findings.append(Finding("note", text, way_out))
     if test and sizes["test"]:
         label, count = next(iter(test.items()))
         share = count / sizes["test"]
         if share >= 0.8:
             text = f"{share:.1%} of the test texts have {_named(label)}: a constant answer scores the same."
-            if metric.startswith("macro"):
-                findings.append(Finding("note", text, "The metric, macro-F1, does not reward it."))
-            else:
-                findings.append(
-                    Finding("warning", text, f"Judge by {option('metric', 'macro_f1')}, which does not reward it.")
-                )
+            way_out = f"Judge by {option('metric', 'macro_f1')}, which does not reward it."
+            on_macro = Finding("note", text, "The metric, macro-F1, does not reward it.")
+            findings.append(on_macro if metric.startswith("macro") else Finding("warning", text, way_out))
         findings += _shift(train, test, sizes)
     return findings
 
@@ -632,11 +607,8 @@ def findings_on_numbers(splits: Splits) -> list[Finding]:
 
         test = ks_2samp(numbers["train"], numbers["test"])
         if test.statistic >= SHIFTED and test.pvalue < CHANCE:
-            text = (
-                f"Numbers to predict are distributed differently in train and test, by {test.statistic:.0%} of the "
-                "rows."
-            )
-            findings.append(Finding(_grave(test.statistic), text, SPLIT_AGAIN))
+            text = f"Numbers to predict are distributed differently in train and test, by {test.statistic:.0%}"
+            findings.append(Finding(_grave(test.statistic), f"{text} of the rows.", SPLIT_AGAIN))
     return findings
 
 
@@ -648,11 +620,9 @@ def findings_on_dev(dev: Sequence[Example], kind: Kind) -> list[Finding]:
     way_out = f"Label more rows for it, or remove {option('dev')} to split dev off train."
     if len(dev) < FEW_TO_CHOOSE:
         text = f"Dev has {amount(len(dev), 'row')}: the best weights, settings and contestants on dev are then chance."
-        of_all = (
-            f"With few rows, use race {option('folds', str(FOLDS))} without {option('budget')} to score all of them."
-        )
-        way_out_of_few = "Judge more queries of dev." if kind == "search" else f"{way_out} {of_all}"
-        findings.append(Finding("warning", text, way_out_of_few))
+        folds = f"race {option('folds', str(FOLDS))} without {option('budget')}"
+        of_all = f"{way_out} With few rows, use {folds} to score all of them."
+        findings.append(Finding("warning", text, "Judge more queries of dev." if kind == "search" else of_all))
     if kind in UNCLASSED:
         return findings
     answers = {tag for row in dev for tag in _classes(row)} if kind == "tokens" else {row.label for row in dev}
@@ -660,10 +630,8 @@ def findings_on_dev(dev: Sequence[Example], kind: Kind) -> list[Finding]:
         (answer,) = answers
         of = "word" if kind == "tokens" else "row"
         names = ", ".join(map(_named, answer)) if isinstance(answer, tuple) else _named(str(answer))
-        text = (
-            f"Every {of} of dev has the same label ({names or 'none'}), so a constant answer is always correct there."
-        )
-        findings.append(Finding("warning", text, way_out))
+        text = f"Every {of} of dev has the same label ({names or 'none'}), so a constant answer is always correct"
+        findings.append(Finding("warning", f"{text} there.", way_out))
     return findings
 
 

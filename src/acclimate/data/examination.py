@@ -394,22 +394,13 @@ def _model(examined: Examination) -> Section:
     if model is None:
         return Section("The model")
     reads = examined.lengths.reads if examined.lengths else None
-    sizes = (
-        "unknown" if size is None else f"{size:,}" for size in (model.layers, model.hidden, model.vocabulary, reads)
-    )
+    numbers = (model.layers, model.hidden, model.vocabulary, reads)
+    sizes = ("unknown" if size is None else f"{size:,}" for size in numbers)
     answers = {True: "yes", False: "no", None: "unknown"}
     pooler = "-" if model.pooler is None and model.head is not None else answers[model.pooler]
     weights = "unknown" if model.parameters is None else si(model.parameters)
-    columns = (
-        "family",
-        "weights",
-        "layers",
-        "width",
-        "vocabulary",
-        "tokens it reads",
-        "head for masked words",
-        "pooler",
-    )
+    amounts = ("weights", "layers", "width", "vocabulary", "tokens it reads")
+    columns = ("family", *amounts, "head for masked words", "pooler")
     return Section("The model", columns, ((model.family, weights, *sizes, answers[model.head], pooler),))
 
 
@@ -442,21 +433,13 @@ def _pieces(examined: Examination) -> Section:
 
 
 def _corpora(examined: Examination) -> Section:
-    rows = tuple(
-        (
-            corpus.name,
-            corpus.path,
-            f"{corpus.documents:,}",
-            f"{corpus.characters / 1e6:,.1f}",
-            f"{corpus.rejected:,}",
-            f"{corpus.copies:,}",
-            f"{corpus.empty:,}",
-            f"{len(examined.leaked.get(corpus.name, ())):,}",
-        )
-        for corpus in examined.corpora
-    )
+    rows = []
+    for corpus in examined.corpora:
+        counts = (corpus.rejected, corpus.copies, corpus.empty, len(examined.leaked.get(corpus.name, ())))
+        sizes = (f"{corpus.documents:,}", f"{corpus.characters / 1e6:,.1f}", *(f"{count:,}" for count in counts))
+        rows.append((corpus.name, corpus.path, *sizes))
     columns = ("corpus", "path", "documents", "M characters", "rejected", "copies", "empty", "left out for leaks")
-    return Section("Corpora", columns, rows)
+    return Section("Corpora", columns, tuple(rows))
 
 
 def _leaks(examined: Examination) -> Section:
@@ -498,11 +481,9 @@ def _copies(examined: Examination) -> Section:
 
 
 def _side_by_side(sighting: Sighting) -> tuple[str, str]:
-    """Return both texts, sighting with its id and its label if that was kept."""
-    return (
-        _shown(sighting.within_id, sighting.within_label, sighting.within_text),
-        _shown(sighting.found_id, sighting.found_label, sighting.found_text),
-    )
+    """Return both texts, each with its id and its label if that was kept."""
+    first = _shown(sighting.within_id, sighting.within_label, sighting.within_text)
+    return first, _shown(sighting.found_id, sighting.found_label, sighting.found_text)
 
 
 def _shown(name: str, label: str, text: str) -> str:

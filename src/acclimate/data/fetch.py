@@ -31,11 +31,7 @@ BLOCK = 1 << 16
 
 
 def fetch(
-    datasets: Sequence[Dataset],
-    to: Path,
-    *,
-    schemes: Sequence[str] = SCHEMES,
-    watch: Watch = unwatched,
+    datasets: Sequence[Dataset], to: Path, *, schemes: Sequence[str] = SCHEMES, watch: Watch = unwatched
 ) -> Fetched:
     """Fetch every file of the datasets that may be fetched, below `to`, and return the outcome.
 
@@ -69,11 +65,8 @@ def fetch(
     watch(Progress("fetching", len(downloads), len(downloads), "files"))
     if failed:
         missing = len(downloads) - len(new) - len(present_files)
-        raise ValueError(
-            "\n".join(
-                [*failed, f"{missing} of {len(downloads)} files are missing. Give the same command again to continue."]
-            )
-        )
+        failed.append(f"{missing} of {len(downloads)} files are missing. Give the same command again to continue.")
+        raise ValueError("\n".join(failed))
     return _fetched(datasets, to, new, present_files)
 
 
@@ -86,14 +79,12 @@ def copy(datasets: Sequence[Dataset], source: Path, to: Path, *, watch: Watch = 
     if not source.is_dir():
         raise ValueError(f"--from {named(source)}: there is no such folder")
     new, present_files, failed = [], [], []
-    downloads = {
-        (dataset.folder, name): (dataset, Download(name, ""))
-        for dataset in datasets
-        for name in (name for form in dataset.forms for name in form.files)
-    }
-    downloads |= {
-        (dataset.folder, download.path): (dataset, download) for dataset in datasets for download in dataset.downloads
-    }
+    downloads: dict[tuple[str, str], tuple[Dataset, Download]] = {}
+    for dataset in datasets:
+        names = (name for form in dataset.forms for name in form.files)
+        downloads |= {(dataset.folder, name): (dataset, Download(name, "")) for name in names}
+    for dataset in datasets:
+        downloads |= {(dataset.folder, download.path): (dataset, download) for download in dataset.downloads}
     for count, ((folder, name), (dataset, download)) in enumerate(downloads.items()):
         watch(Progress("copying", count, len(downloads), "files"))
         if (file := find_file(source / folder, name)) is None:
@@ -243,7 +234,7 @@ def _arrive(part: Path, download: Download, largest: int, schemes: Sequence[str]
     if have:
         request.add_header("Range", f"bytes={have}-")
     try:
-        answer = _opener(schemes).open(request, timeout=PATIENCE)
+        answer = urllib.request.build_opener(_Redirects(schemes)).open(request, timeout=PATIENCE)
     except urllib.error.HTTPError as error:
         if not (have and error.code == 416):  # no more bytes: the part may be complete, which its hash will show
             raise
@@ -277,10 +268,6 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         return super().redirect_request(*redirect)
 
 
-def _opener(schemes: Sequence[str]) -> urllib.request.OpenerDirector:
-    return urllib.request.build_opener(_Redirects(schemes))
-
-
 def _check_scheme(url: str, schemes: Sequence[str]) -> None:
     if urlsplit(url).scheme not in schemes:
         raise ValueError(f"{url}: not fetched, because its address does not begin with {' or '.join(schemes)}://")
@@ -297,10 +284,5 @@ def _fetched(datasets: Sequence[Dataset], to: Path, new: Sequence[str], present_
         missing = dataset.missing(dataset.forms[0], to)
         if missing:
             wanting[dataset.name] = f"missing: {', '.join(missing)}. {dataset.obtain or dataset.way_out(to)}."
-    return Fetched(
-        to,
-        tuple(new),
-        tuple(present_files),
-        tuple(name for name in (*new, *present_files) if name not in checked),
-        wanting,
-    )
+    unchecked = tuple(name for name in (*new, *present_files) if name not in checked)
+    return Fetched(to, tuple(new), tuple(present_files), unchecked, wanting)

@@ -274,12 +274,9 @@ class _Making:
             return
         facts = self._counts(name)
         others = facts.documents - facts.leaked - facts.empty
-        parts = [
-            (facts.leaked, "hold a dev or test text"),
-            (others, "are held out to measure the loss"),
-            (facts.empty, "hold no text"),
-        ]
-        why = ", ".join(f"{count:,} {reason}" for count, reason in parts if count)
+        counts = {"hold a dev or test text": facts.leaked, "are held out to measure the loss": others}
+        counts["hold no text"] = facts.empty
+        why = ", ".join(f"{count:,} {reason}" for reason, count in counts.items() if count)
         raise ValueError(
             f"{printable(str(self.raw[name].path))}: no text of the {name} corpus remains for training: of "
             f"{amount(facts.documents, 'document')} {why}. Add {name} text that is not in dev or test"

@@ -111,10 +111,8 @@ def csv_source(text: str) -> Source | None:
     if path not in listed:
         raise ValueError(f"{repo}: has no file {path}. Its CSV files: {', '.join(sorted(listed)) or 'none'}")
     commit = _commit(repo, info)
-    facts = {"dataset": repo, "file": path, "commit": commit}
-    return Source(
-        Path(path).stem, f"the hub's file {repo}/{path}", {"train": partial(_csv_rows, repo, commit, path)}, facts
-    )
+    splits, facts = {"train": partial(_csv_rows, repo, commit, path)}, {"dataset": repo, "file": path, "commit": commit}
+    return Source(Path(path).stem, f"the hub's file {repo}/{path}", splits, facts)
 
 
 def _csv_rows(repo: str, commit: str, path: str) -> Table:
@@ -148,8 +146,7 @@ def hub_source(text: str, *, config: str = "", revision: str = "") -> Source:
             raise ValueError(f"{text} names another {name} than {option(name, other)}. Remove one of them")
     config, revision = config or hub_name.config, revision or hub_name.revision
     listing = _listing(hub_name.repo, revision)
-    if not config:
-        config = listing.default
+    config = config or listing.default
     if not config:
         raise ValueError(
             f"{hub_name.repo}: has the configs {_listed(listing.configs)}. Name one: {option('config', 'NAME')}, or "
@@ -170,11 +167,8 @@ def hub_source(text: str, *, config: str = "", revision: str = "") -> Source:
     if cut := listing.partial.get(config):
         listed = ", ".join(cut)
         facts["notes"] = [f"{about}: the hub has converted only the beginning of {listed}, so only that was read."]
-    return Source(_file_name(hub_name.repo, "" if usual else config), f"the hub's dataset {about}", splits, facts)
-
-
-def _file_name(repo: str, config: str) -> str:
-    return "-".join(filter(None, (repo.rpartition("/")[2], config)))
+    name = "-".join(filter(None, (hub_name.repo.rpartition("/")[2], "" if usual else config)))
+    return Source(name, f"the hub's dataset {about}", splits, facts)
 
 
 def _listed(names: Mapping[str, Any]) -> str:
@@ -219,9 +213,8 @@ def _asked(repo: str, revision: str, cache_file: Path) -> Listing:
         if not cache_file.is_file():
             raise
         listing = Listing(**files.read_json(cache_file))
-        _log.warning(
-            f"{error}\nUntil then {repo} is read at the commit {listing.commit[:12]}, which the hub listed before."
-        )
+        commit = listing.commit[:12]
+        _log.warning(f"{error}\nUntil then {repo} is read at the commit {commit}, which the hub listed before.")
         return listing
     if not configs:
         where = f"at {revision} " if revision else ""
@@ -237,9 +230,8 @@ def _asked(repo: str, revision: str, cache_file: Path) -> Listing:
 
 def _commit(repo: str, info: Any) -> str:
     if not COMMIT.fullmatch(str(info.sha)):
-        raise ValueError(
-            f"{repo}: the hub names the commit {printable(str(info.sha))[:60]!r}, which is not a valid one. Try again"
-        )
+        commit = printable(str(info.sha))[:60]
+        raise ValueError(f"{repo}: the hub names the commit {commit!r}, which is not a valid one. Try again")
     return str(info.sha)
 
 
@@ -248,10 +240,8 @@ def _parquet(siblings: Any) -> list[str]:
     paths = sorted(sibling.rfilename for sibling in siblings or () if sibling.rfilename.endswith(".parquet"))
     for path in paths:
         if path.startswith("/") or "\\" in path or ".." in path.split("/"):
-            raise ValueError(
-                f"the hub lists the file {printable(path)[:120]!r}, which is outside its repository. Do not use "
-                "this dataset"
-            )
+            outside = f"the hub lists the file {printable(path)[:120]!r}, which is outside its repository"
+            raise ValueError(f"{outside}. Do not use this dataset")
     return paths
 
 
@@ -305,10 +295,7 @@ def _patterns(data_files: Any) -> Iterator[tuple[str, list[str]]]:
             yield "train", [entry]
         elif isinstance(entry, Mapping):
             paths = entry.get("path")
-            yield (
-                str(entry.get("split", "train")),
-                [str(path) for path in (paths if isinstance(paths, list) else [paths])],
-            )
+            yield str(entry.get("split", "train")), [*map(str, paths if isinstance(paths, list) else [paths])]
 
 
 def _converted(paths: Sequence[str]) -> tuple[dict[str, dict[str, list[str]]], dict[str, list[str]]]:

@@ -131,31 +131,17 @@ class SourceLeaks:
             items = {place for place, own in self.kinds.items() if own == kind and self.sealed.items[place][0] == split}
             if items or (self.texts[split, kind] and kind != "passage"):
                 counts_labels = self.source in ("train", "dev") and kind != "passage"
-                leaks.append(
-                    Leak(
-                        self.source,
-                        split,
-                        kind,
-                        self.texts[split, kind],
-                        len(items),
-                        len(items) / self.sealed.sizes[split],
-                        len(items & self.same_label) if counts_labels else None,
-                        tuple(
-                            _sighting(self.examples[place], *self.sealed.items[place])
-                            for place in itertools.islice(filter(items.__contains__, self.examples), EXAMPLES)
-                        ),
-                    )
-                )
+                same = len(items & self.same_label) if counts_labels else None
+                sample = itertools.islice(filter(items.__contains__, self.examples), EXAMPLES)
+                examples = tuple(_sighting(self.examples[place], *self.sealed.items[place]) for place in sample)
+                counts = self.texts[split, kind], len(items), len(items) / self.sealed.sizes[split], same
+                leaks.append(Leak(self.source, split, kind, *counts, examples))
         return leaks
 
     def leaked(self, split: Split) -> set[int]:
         """Return the numbers of the items that leak; passages do not count."""
-        return {
-            place for place, kind in self.kinds.items() if kind != "passage" and self.sealed.items[place][0] == split
-        }
-
-    def leaked_with_their_label(self, split: Split) -> set[int]:
-        return self.leaked(split) & self.same_label
+        leaking = (place for place, kind in self.kinds.items() if kind != "passage")
+        return {place for place in leaking if self.sealed.items[place][0] == split}
 
     def leaked_ids(self, split: Split) -> frozenset[str]:
         """Return the ids of the items that leak."""
@@ -282,21 +268,14 @@ def copies(split: Split, rows: Sequence[Example], *, near: float = NEAR) -> Copi
     laid_out = {number: " ".join(texts[number].lower().split()) for number in words}
     plain = {words[first] for members in repeated for first, _ in _conflicts(members, rows, laid_out)}
     pairs = (conflicts + [(members[0], members[1]) for members in repeated])[:EXAMPLES]
-    examples = tuple(
-        Sighting(
-            rows[second].id,
-            rows[first].id,
-            1.0 if words[first] == words[second] else near,
-            "",
-            beginning(texts[second], SHOWN),
-            beginning(texts[first], SHOWN),
-            _open_label(split, rows[second].label),
-            _open_label(split, rows[first].label),
-        )
-        for first, second in dict.fromkeys(pairs)
-    )
-    marked = sum(words[first] not in plain for first, _ in conflicts)
-    return Copies(split, len(repeated), sum(map(len, repeated)) - len(repeated), len(conflicts), examples, marked)
+    examples = []
+    for first, second in dict.fromkeys(pairs):
+        excerpts = beginning(texts[second], SHOWN), beginning(texts[first], SHOWN)
+        labels = _open_label(split, rows[second].label), _open_label(split, rows[first].label)
+        similarity = 1.0 if words[first] == words[second] else near
+        examples.append(Sighting(rows[second].id, rows[first].id, similarity, "", *excerpts, *labels))
+    marked, more = sum(words[first] not in plain for first, _ in conflicts), sum(map(len, repeated)) - len(repeated)
+    return Copies(split, len(repeated), more, len(conflicts), tuple(examples), marked)
 
 
 def _conflicts(members: Sequence[int], rows: Sequence[Example], texts: Mapping[int, str]) -> list[tuple[int, int]]:
@@ -313,15 +292,9 @@ def _conflicts(members: Sequence[int], rows: Sequence[Example], texts: Mapping[i
 def _sighting(leaking: Leaking, split: Split, item: Example) -> Sighting:
     """Return both texts of a match with an item of `split`."""
     name, text, label, match = leaking
-    return Sighting(
-        name,
-        item.id,
-        round(match.similarity, 4),
-        match.excerpt[:SHOWN],
-        *_shown(text, text_and_pair(item), match),
-        "" if label is None else label_text(label),
-        _open_label(split, item.label),
-    )
+    excerpts = _shown(text, text_and_pair(item), match)
+    labels = "" if label is None else label_text(label), _open_label(split, item.label)
+    return Sighting(name, item.id, round(match.similarity, 4), match.excerpt[:SHOWN], *excerpts, *labels)
 
 
 def label_text(label: Label) -> str:
@@ -341,9 +314,8 @@ def _shown(text: str, item: str, match: Match) -> tuple[str, str]:
         places = [run.start() if (run := shared.search(place)) else 0 for place in (text, item)]
     else:
         words, item_words = text.split(), item.split()
-        alike = next(
-            (place for place, words in enumerate(zip(words, item_words, strict=False)) if words[0] != words[1]), 0
-        )
+        pairs = enumerate(zip(words, item_words, strict=False))
+        alike = next((place for place, (ours, theirs) in pairs if ours != theirs), 0)
         text, item = " ".join(words), " ".join(item_words)
         places = [len(" ".join(words[: alike - 1]))] * 2 if match.kind == "near" and alike else [0, 0]
     return _excerpt(text, places[0]), _excerpt(item, places[1])

@@ -112,10 +112,10 @@ def _loaded(model: str) -> Reader:
     return Reader(backend, longest_input(model), tokenizer.unk_token_id, prompt_length(tokenizer))
 
 
-def bounded_sample(texts: Sequence[TextOrPair], *, seed: int = 0) -> list[TextOrPair]:
+def bounded_sample(texts: Sequence[TextOrPair]) -> list[TextOrPair]:
     """Return at most SAMPLE of the texts, in order; fewer if they reach CHARACTERS before, but at least LEAST."""
     order = list(range(len(texts)))
-    random.Random(seed).shuffle(order)
+    random.Random(0).shuffle(order)
     count = characters = 0
     while count < min(len(order), SAMPLE) and (characters < CHARACTERS or count < LEAST):
         text, pair = texts[order[count]]
@@ -244,13 +244,8 @@ def findings(
     """
     findings = []
     if measured.reads is not None and measured.limit > measured.reads:
-        findings.append(
-            Finding(
-                "error",
-                f"{option('max_tokens')} is {measured.limit}, but the model reads at most {measured.reads} tokens.",
-                f"Give {option('max_tokens', str(measured.reads))} or less.",
-            )
-        )
+        text = f"{option('max_tokens')} is {measured.limit}, but the model reads at most {measured.reads} tokens."
+        findings.append(Finding("error", text, f"Give {option('max_tokens', str(measured.reads))} or less."))
     if measured.over_limit > 0 and windows:
         text = f"{share(measured.over_limit)} of the sentences are longer than {measured.limit} tokens."
         findings.append(Finding("note", text, "They are read in overlapping windows, so nothing is cut."))
@@ -264,20 +259,14 @@ def findings(
     task_pieces = next((pieces for pieces in broken if pieces.of == "task"), None)
     general = next((pieces for pieces in broken if pieces.of == "general"), None)
     if task_pieces is not None and task_pieces.unknown >= 0.001:
-        text = (
-            f"{share(task_pieces.unknown)} of the pieces are unknown to the model, which cannot distinguish those "
-            "words."
-        )
+        part = share(task_pieces.unknown)
+        text = f"{part} of the pieces are unknown to the model, which cannot distinguish those words."
         if task_pieces.unknown >= MANY_UNKNOWN:
             findings.append(Finding("warning", text, "Choose a model that was trained on this language and script."))
         else:
             findings.append(Finding("note", text, "Such a small share is mostly rare symbols and accented letters."))
-    if (
-        spaced
-        and task_pieces is not None
-        and task_pieces.per_word >= 1.5
-        and (general is None or task_pieces.per_word >= 1.15 * general.per_word)
-    ):
+    least = max(1.5, 1.15 * general.per_word if general is not None else 0.0)
+    if spaced and task_pieces is not None and task_pieces.per_word >= least:
         beside = "" if general is None else f", {general.per_word:.2f} in general text"
         text = f"The model splits the texts into {task_pieces.per_word:.2f} pieces per word{beside}: much of their"
         way_out = "Adapting on text of the domain, or a model of the domain, should help; `acclimate data vocabulary`"

@@ -67,10 +67,8 @@ class Materials:
 
     def __post_init__(self) -> None:
         if self.model is None and self.general is None:
-            raise ValueError(
-                "without a model a small encoder is pretrained on general text, but there is none. Give model or "
-                "general"
-            )
+            why = "without a model a small encoder is pretrained on general text, but there is none"
+            raise ValueError(f"{why}. Give model or general")
 
     def identity(self) -> str:
         """Return the identity of the given model (models.loading.identity); "" if no model was given."""
@@ -119,9 +117,8 @@ def corpus_at(
             deque(documents, maxlen=0)
         corpus = Corpus(path) if is_built else built_corpus(path, documents, watch)
         first = [f"{rejected.place}: {rejected.reason}" for rejected in documents.rejected[:3]]
-        files.write_json(
-            _rejections(corpus), {"rows": documents.rows, "rejections": documents.rejections, "first": first}
-        )
+        record = {"rows": documents.rows, "rejections": documents.rejections, "first": first}
+        files.write_json(_rejections(corpus), record)
         return corpus
 
     return ranks.first_then_all(read)

@@ -22,17 +22,11 @@ from acclimate.tasks.task import Kind
 
 HEADS = {  # family -> the matrix that only its language modelling head has, by the end of its name in a checkpoint
     "albert": "predictions.dense.weight",
-    "bert": "cls.predictions.transform.dense.weight",
-    "camembert": "lm_head.dense.weight",
-    "deberta": "cls.predictions.transform.dense.weight",
-    "deberta-v2": "cls.predictions.transform.dense.weight",
     "distilbert": "vocab_transform.weight",
     "electra": "generator_predictions.dense.weight",
-    "ernie": "cls.predictions.transform.dense.weight",
     "modernbert": "head.dense.weight",
-    "mpnet": "lm_head.dense.weight",
-    "roberta": "lm_head.dense.weight",
-    "xlm-roberta": "lm_head.dense.weight",
+    **dict.fromkeys(("bert", "deberta", "deberta-v2", "ernie"), "cls.predictions.transform.dense.weight"),
+    **dict.fromkeys(("camembert", "mpnet", "roberta", "xlm-roberta"), "lm_head.dense.weight"),
 }
 NOT_LEGACY = "lm_predictions.lm_head.dense.weight"  # of a DeBERTa whose config states "legacy": false
 POOLERS = {"albert": "pooler.weight", "bert": "pooler.dense.weight", "ernie": "pooler.dense.weight"}
@@ -146,11 +140,8 @@ def check_sources(model: str | None, hashes: Mapping[str, str]) -> list[Finding]
         "(provenance.json). If it is the same task, those rows may include today's test texts, which the model may "
         "have memorised."
     )
-    way_out = (
-        f"Give the split that it was trained with ({option('split_seed')}, or {option('dev')} and {option('test')}), "
-        f"or another model."
-    )
-    return [Finding("warning", text, way_out)]
+    split = f"{option('split_seed')}, or {option('dev')} and {option('test')}"
+    return [Finding("warning", text, f"Give the split that it was trained with ({split}), or another model.")]
 
 
 def check_checkpoint(facts: ModelFacts, kind: Kind) -> list[Finding]:
@@ -197,10 +188,7 @@ def check_rows(rows: int, recipe: Any) -> list[Finding]:
         return [Finding("note", text, way_out)]
     if steps < MANY_STEPS:
         return []
-    text = (
-        f"With {rows:,} training rows a fine-tuning takes {steps:,} steps of {batch} rows, for each setting and seed."
-    )
-    way_out = (
-        f"If that takes too long, try a sample first (race {option('rows', str(SAMPLE))}), or set finetune.epochs=3."
-    )
-    return [Finding("note", text, way_out)]
+    text = f"With {rows:,} training rows a fine-tuning takes {steps:,} steps of {batch} rows, for each setting and"
+    sample = f"race {option('rows', str(SAMPLE))}"
+    way_out = f"If that takes too long, try a sample first ({sample}), or set finetune.epochs=3."
+    return [Finding("note", f"{text} seed.", way_out)]

@@ -214,14 +214,12 @@ def retrieve_for(
         passages: dict[str, Any] = {"passages": recipe.passages == "drop", "shards": shards, "pool": pool}
         left_out = leave_out(corpus, sealed, out / LEFT_OUT, **passages, watch=watch)
         mask = left_out.mask(copies=recipe.duplicates != "keep")
-        index = _index(corpus, recipe, out, shards=shards, pool=pool, watch=watch)
+        formula: dict[str, Any] = {"analyzer": recipe.analyzer, "k1": recipe.k1, "b": recipe.b}
+        index = cached_index(corpus, out, shards=shards, pool=pool, **formula, watch=watch)
         selection = _selected(corpus, index, queries, out, recipe, mask=mask, watch=watch)
         _write_corpus(corpus.take(selection.documents.tolist()), len(selection), out, watch)
-        record = {
-            "recipe": asdict(recipe),
-            "queries": facts,
-            "examples": examples_of_selection(selection, corpus, index),
-        }
+        examples = examples_of_selection(selection, corpus, index)
+    record = {"recipe": asdict(recipe), "queries": facts, "examples": examples}
     return _finished(out, record | describe_corpus(corpus, left_out), watch)
 
 
@@ -263,7 +261,7 @@ def _is_finished(out: Path) -> bool:
 def examples_of(out: Path, corpus: Corpus) -> list[dict[str, Any]]:
     """Return a few queries of the retrieval in `out` with what they found, as `retrieved` in facts.json."""
     retrieved, recipe = open_retrieved(out), RetrieveRecipe(**files.read_record(out / CLAIM)["recipe"])
-    index = _index(corpus, recipe, out)
+    index = cached_index(corpus, out, analyzer=recipe.analyzer, k1=recipe.k1, b=recipe.b)
     return [asdict(query) for query in shown_queries(retrieved.selection, corpus, index)]
 
 
@@ -299,19 +297,6 @@ def _queries(rows: Sequence[Example], recipe: RetrieveRecipe) -> tuple[list[Quer
         queries.append((row.id, query))
     query_size = sum(len(query.split()) for _, query in queries)
     return queries, {"words": words, "asked_words": query_size, "shortened": shortened}
-
-
-def _index(
-    corpus: Corpus,
-    recipe: RetrieveRecipe,
-    out: Path,
-    *,
-    shards: int = 1,
-    pool: Pool | None = None,
-    watch: Watch = unwatched,
-) -> ShardedIndex:
-    formula: dict[str, Any] = {"analyzer": recipe.analyzer, "k1": recipe.k1, "b": recipe.b}
-    return cached_index(corpus, out, shards=shards, pool=pool, **formula, watch=watch)
 
 
 def cached_index(
@@ -369,12 +354,11 @@ def _selected(
     if recipe.how == "bm25":
         return selection
     if not (out / SELECTION / files.MANIFEST).exists():
-        weights = None
+        options: dict[str, Any] = {"seed": recipe.seed, "left_out": mask, "dropping": dropping}
         if recipe.how == "dsir":
             texts = (text for _, text in queries)
-            weights = log_weights(texts, corpus, analyzer=recipe.analyzer, left_out=mask, watch=watch)
-        options: dict[str, Any] = {"seed": recipe.seed, "left_out": mask, "dropping": dropping}
-        sample_like(selection, len(corpus), out / SELECTION, log_weights=weights, **options)
+            options["log_weights"] = log_weights(texts, corpus, analyzer=recipe.analyzer, left_out=mask, watch=watch)
+        sample_like(selection, len(corpus), out / SELECTION, **options)
     return open_selection(out / SELECTION)
 
 

@@ -69,15 +69,8 @@ def describe_documents(selection: Selection, corpus: Corpus, watch: Watch) -> di
         count = len(document.text.split())
         sources[document.source] += 1
         words, long, beyond = words + count, long + (count > SEQUENCE), beyond + max(0, count - SEQUENCE)
-    counts = {
-        "documents": len(selection),
-        "rows": int(selection.counts().sum()),
-        "similar": selection.similar,
-        "characters": corpus.characters,
-        "words": words,
-        "long": long,
-        "beyond": beyond,
-    }
+    counts = {"documents": len(selection), "rows": int(selection.counts().sum()), "similar": selection.similar}
+    counts |= {"characters": corpus.characters, "words": words, "long": long, "beyond": beyond}
     return {"selection": counts, "retrieved_sources": dict(sources.most_common(SOURCES))}
 
 
@@ -161,10 +154,8 @@ def as_text(facts: Mapping[str, Any], width: int = 0) -> str:
 
 def _title(facts: Mapping[str, Any]) -> str:
     selection, whole = facts["selection"], facts["corpus"]["documents"]
-    of_all = share(selection["documents"] / whole)
-    part = (
-        f"{amount(selection['documents'], 'document')} of {whole:,} ({of_all}, {selection['characters']:,} characters)"
-    )
+    size = f"{share(selection['documents'] / whole)}, {selection['characters']:,} characters"
+    part = f"{amount(selection['documents'], 'document')} of {whole:,} ({size})"
     if facts["recipe"]["how"] != "bm25":
         sampled = "at random" if facts["recipe"]["how"] == "random" else "by DSIR's weights"
         return f"Sampled {sampled}: {part}, as many as BM25 retrieves with K = {facts['recipe']['k']:,}"
@@ -173,21 +164,13 @@ def _title(facts: Mapping[str, Any]) -> str:
 
 def _query_section(facts: Mapping[str, Any]) -> Section:
     recipe, query_facts, counts = facts["recipe"], facts["queries"], facts["asked"]
-    sentence = (
-        "the keywords of a text (RAKE, " + f"{recipe['phrases']} at most)"
-        if recipe["queries"] == "keywords"
-        else "a whole text"
-    )
-    queries = counts["queries"]
+    keywords = f"the keywords of a text (RAKE, {recipe['phrases']} at most)"
+    queries, words = counts["queries"], query_facts["asked_words"]
+    shortened = f", to {share(words / max(query_facts['words'], 1))} of all words" if query_facts["shortened"] else ""
     lines = [
-        f"{queries:,} {'query' if queries == 1 else 'queries'}, one per training text, each {sentence}; "
-        f"{query_facts['asked_words'] / queries:,.1f} words on average.",
-        f"Shortened: {query_facts['shortened']:,}"
-        + (
-            f", to {share(query_facts['asked_words'] / max(query_facts['words'], 1))} of all words."
-            if query_facts["shortened"]
-            else "."
-        ),
+        f"{queries:,} {'query' if queries == 1 else 'queries'}, one per training text, each "
+        f"{keywords if recipe['queries'] == 'keywords' else 'a whole text'}; {words / queries:,.1f} words on average.",
+        f"Shortened: {query_facts['shortened']:,}{shortened}.",
         f"Without a hit: {counts['unhit']:,}. With fewer than {recipe['k']:,} documents: {counts['short']:,}.",
     ]
     if recipe["k"] > facts["corpus"]["documents"]:
@@ -214,12 +197,9 @@ def _left_out(facts: Mapping[str, Any]) -> Section:
         lines.append(f"{amount(left_out['passages'], 'document')} {part}: {fate}.")
     copies = f"{left_out['copies']:,} copies of an earlier document"
     lines.append(f"{copies}: kept." if recipe["duplicates"] == "keep" else f"{copies} left out.")
-    if recipe["duplicates"] == "near":
-        lines.append(
-            f"{facts['selection']['similar']:,} near-duplicates of a higher-ranked document removed from the union."
-        )
-    else:
-        lines.append("Near-duplicates were not searched for (duplicates=near does that).")
+    similar = f"{facts['selection']['similar']:,} near-duplicates of a higher-ranked document removed from the union."
+    unsearched = "Near-duplicates were not searched for (duplicates=near does that)."
+    lines.append(similar if recipe["duplicates"] == "near" else unsearched)
     columns = ("of", "held", "documents", "texts", "of all texts there")
     return Section("What was left out", columns, tuple(rows), tuple(lines))
 
@@ -232,18 +212,11 @@ def _sources(facts: Mapping[str, Any]) -> Section:
     names = sorted({*whole, *selection}, key=lambda name: (-selection.get(name, 0), -whole.get(name, 0), name))
     rows = []
     for name in names[:SOURCES_SHOWN]:
-        share_selected, share_of_corpus = selection.get(name, 0) / selected, whole.get(name, 0) / documents
+        count, count_in_corpus = selection.get(name, 0), whole.get(name, 0)
+        share_selected, share_of_corpus = count / selected, count_in_corpus / documents
+        cells = (f"{count:,}", share(share_selected), f"{count_in_corpus:,}", share(share_of_corpus))
         times = f"{share_selected / share_of_corpus:.2f}" if share_of_corpus else "-"
-        rows.append(
-            (
-                name or "(none)",
-                f"{selection.get(name, 0):,}",
-                share(share_selected),
-                f"{whole.get(name, 0):,}",
-                share(share_of_corpus),
-                times,
-            )
-        )
+        rows.append((name or "(none)", *cells, times))
     columns = ("source", "retrieved", "share", "in the corpus", "share", "times as frequent")
     more = (f"and {len(names) - SOURCES_SHOWN:,} more sources",) if len(names) > SOURCES_SHOWN else ()
     return Section("Where they come from", columns, tuple(rows), more)

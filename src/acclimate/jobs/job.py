@@ -135,16 +135,15 @@ def _versions() -> dict[str, str]:
 
 def missing(jobs: Iterable[Job], run: Path) -> list[Job]:
     """Return the jobs without a result, and those of their needs that have none, in the order in which they run."""
-    return _with_needs(jobs, lambda job: is_done(job, run))
+    return with_needs(jobs, lambda job: is_done(job, run))
 
 
-def with_needs(jobs: Iterable[Job]) -> list[Job]:
-    """Return the jobs and all their needs, each once, in the order in which they would run in a new study."""
-    return _with_needs(jobs, lambda job: False)
+def with_needs(jobs: Iterable[Job], leave_out: Callable[[Job], bool] = lambda job: False) -> list[Job]:
+    """Return the jobs and all their needs, each once, in the order in which they would run in a new study.
 
-
-def _with_needs(jobs: Iterable[Job], leave_out: Callable[[Job], bool]) -> list[Job]:
-    """Depth first, needs before the jobs that need them; not recursive, as chains may be longer than Python's stack."""
+    leave_out: True for a job that is left out, with its needs
+    """
+    # depth first, needs before the jobs that need them; not recursive, as chains may be longer than Python's stack
     ordered: dict[str, Job] = {}
     names: set[str] = set()
     stack = [(job, False) for job in reversed([*jobs])]
@@ -212,10 +211,8 @@ def check_format(run: Path) -> None:
         return
     about: dict[str, Any] = {"format": 1, "acclimate": "0.1.0 or older"}
     if path.exists():
-        way_out = (
-            f'Write {{"format": {FORMAT}}} to it if this version began the study, or choose another {option("out")}'
-        )
-        about = files.read_object(path, names=("format",), way_out=way_out)
+        begun = f'Write {{"format": {FORMAT}}} to it if this version began the study'
+        about = files.read_object(path, names=("format",), way_out=f"{begun}, or choose another {option('out')}")
     if about.get("format") != FORMAT:
         raise ValueError(
             f"{run} was written by acclimate {about.get('acclimate')} in format {about.get('format')}, but this "
@@ -290,11 +287,8 @@ def add_to_plan(jobs: Iterable[Job], run: Path) -> None:
 
 def read_plan(run: Path) -> list[PlannedJob]:
     """Return the jobs of the study, each once, in the order in which they were planned; none where there is no plan."""
-    return [
-        PlannedJob(line["name"], line["label"], line["work"], tuple(line["needs"]))
-        for line in _plan_lines(run)
-        if "name" in line
-    ]
+    lines = (line for line in _plan_lines(run) if "name" in line)
+    return [PlannedJob(line["name"], line["label"], line["work"], tuple(line["needs"])) for line in lines]
 
 
 def called_in(run: Path) -> dict[str, str]:

@@ -122,12 +122,8 @@ def read_lock(out: Path) -> dict[str, Any]:
             f"{out / LOCK} has format {lock.get('format')}, but this version reads format {FORMAT}. Read it with the "
             f"version of acclimate that wrote it, or run the study again"
         )
-    needed = {
-        "jobs": {"label", "settings", "result"},
-        "begun": {"label"},
-        "outcome": set(),
-        "looks": {"bytes", "sha256"},
-    }
+    of_job = {"label", "settings", "result"}
+    needed = {"jobs": of_job, "begun": {"label"}, "outcome": set(), "looks": {"bytes", "sha256"}}
     for name, fields in needed.items():
         listed = lock.get(name, {})
         rows = listed.values() if isinstance(listed, dict) and fields else ()
@@ -147,11 +143,7 @@ def differences(out: Path, *, weights: bool = True) -> list[str]:
     sentences = []
     for name, expected in [*lock["jobs"].items(), *lock["begun"].items()]:
         place = _job_directory(out, name)
-        changed = [
-            file
-            for file, content in expected["beside"].items()
-            if not (place / file).exists() or files.sha256_of(place / file) != content
-        ]
+        changed = [file for file, content in expected["beside"].items() if _differs(place / file, content)]
         if "result" not in expected:
             sentences += [f"{name}: {file} of {expected['label']} is missing or changed" for file in changed]
         elif not (place / RESULT).exists():
@@ -174,10 +166,12 @@ def differences(out: Path, *, weights: bool = True) -> list[str]:
             for name, about in lock["looks"].items()
             if not _begins_with(out / name, about)
         ]
-    for name, content in lock["outcome"].items():
-        if not (out / name).exists() or files.sha256_of(out / name) != content:
-            sentences.append(f"{name}: is missing, or differs from the lock")
-    return sentences
+    missing = [name for name, content in lock["outcome"].items() if _differs(out / name, content)]
+    return sentences + [f"{name}: is missing, or differs from the lock" for name in missing]
+
+
+def _differs(path: Path, sha256: str) -> bool:
+    return not path.exists() or files.sha256_of(path) != sha256
 
 
 def _inputs(out: Path) -> Iterator[Path]:
@@ -242,13 +236,10 @@ def _jobs(out: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, str], di
             versions |= about["versions"]
             for read, value in about["contents"].items():
                 data.setdefault(f"{prefix}{read}", set()).add(value)
-            about_result = {"settings": _settings_digest(about), "result": files.sha256_of(place / RESULT)}
-            jobs[name] = {
-                "label": planned.label,
-                **about_result,
-                "beside": _table_hashes(place, ".json", ".jsonl", ".safetensors"),
-            }
-    return jobs, begun, versions, {name: sorted(hashes) for name, hashes in sorted(data.items())}
+            beside = _table_hashes(place, ".json", ".jsonl", ".safetensors")
+            hashes = {"settings": _settings_digest(about), "result": files.sha256_of(place / RESULT), "beside": beside}
+            jobs[name] = {"label": planned.label} | hashes
+    return jobs, begun, versions, {name: sorted(values) for name, values in sorted(data.items())}
 
 
 def _job_directory(out: Path, name: str) -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,35 +19,31 @@ def emptied_if_refused(out: Path) -> Iterator[None]:
     The lock, which this process holds, stays.
     """
 
-    empty = ranks.is_first() and not _written(out)
-    try:
+    jobs = f"{DIRECTORY}/*/{JOB}"
+    with _emptied(out, lambda: all(files.read_object(job, names=("quick",))["quick"] for job in out.rglob(jobs))):
         yield
-    except ValueError:
-        jobs = out.rglob(f"{DIRECTORY}/*/{JOB}")
-        if empty and all(files.read_object(job, names=("quick",))["quick"] for job in jobs):
-            _remove(_written(out))
-        raise
 
 
 @contextmanager
 def removed_if_refused(out: Path, names: Collection[str]) -> Iterator[None]:
     """If the block raises ValueError, empty the directory, if it was empty and now holds these names alone."""
+    with _emptied(out, lambda: {path.name for path in _written(out)} <= {*names}):
+        yield
+
+
+@contextmanager
+def _emptied(out: Path, removable: Callable[[], bool]) -> Iterator[None]:
     empty = ranks.is_first() and not _written(out)
     try:
         yield
     except ValueError:
-        if empty and {path.name for path in _written(out)} <= {*names}:
-            _remove(_written(out))
+        for path in _written(out) if empty and removable() else ():
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
         raise
 
 
 def _written(out: Path) -> list[Path]:
     return [path for path in out.iterdir() if path.name not in (files.LOCK, files.HOLDER)] if out.exists() else []
-
-
-def _remove(paths: Iterable[Path]) -> None:
-    for path in paths:
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink()

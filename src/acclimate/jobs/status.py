@@ -66,17 +66,10 @@ class Status:
 
     def as_document(self) -> dict[str, Any]:
         """Return what `--json` prints. seconds_left is null if it is unknown."""
-        jobs = [
-            {
-                "study": one.study,
-                "name": one.job.name,
-                "label": one.job.label,
-                "state": one.state,
-                "seconds": one.seconds,
-                "detail": one.detail,
-            }
-            for one in self.standings
-        ]
+        jobs = []
+        for one in self.standings:
+            about: dict[str, Any] = {"study": one.study, "name": one.job.name, "label": one.job.label}
+            jobs.append(about | {"state": one.state, "seconds": one.seconds, "detail": one.detail})
         counts = Counter(one.state for one in self.standings)
         return {"counts": counts, "seconds_left": self.seconds_left, "workers": self.workers, "jobs": jobs}
 
@@ -88,10 +81,7 @@ class Status:
             lines[0] += f", {len(diverged)} diverged"
         for state in ("running", "failed", "diverged", "waiting"):
             of_state = self.jobs_in(state)
-            lines += [
-                f"  {state}  {standing.label}{f': {standing.detail}' if standing.detail else ''}"
-                for standing in of_state[:SHOWN]
-            ]
+            lines += [f"  {state}  {': '.join(filter(None, (one.label, one.detail)))}" for one in of_state[:SHOWN]]
             lines += [f"  {state}  and {len(of_state) - SHOWN} more"] if len(of_state) > SHOWN else []
         if counts["failed"]:
             lines.append("Give the command that started the study again to retry failed jobs.")
@@ -109,10 +99,7 @@ class Status:
 
 def status_of(out: Path) -> Status:
     """Return the status of the study in `out`, or of all studies in its folders. Raises ValueError if there is none."""
-    standings: list[JobStatus] = []
-    studies = studies_in(out)
-    for run in studies:
-        standings += _standings("" if run == out else run.name, run)
+    standings = [job for run in studies_in(out) for job in _standings("" if run == out else run.name, run)]
     workers = max(1, sum(standing.state == "running" for standing in standings))
     return Status(tuple(standings), _seconds_left(standings, workers), workers)
 
@@ -135,9 +122,8 @@ def _standings(study: str, run: Path) -> list[JobStatus]:
             mark = marks[job.name]
             standings.append(JobStatus(study, job, state, time.time() - mark["since"], _running_text(mark)))
         elif state in ("failed", "diverged"):
-            standings.append(
-                JobStatus(study, job, state, detail=str(files.read_object(place / FAILED, names=("error",))["error"]))
-            )
+            error = str(files.read_object(place / FAILED, names=("error",))["error"])
+            standings.append(JobStatus(study, job, state, detail=error))
         else:
             needs = [labels.get(name, name) for name in job.needs if states.get(name, "done") != "done"]
             waits = f"for {needs[0]}{f' and {len(needs) - 1} more' if len(needs) > 1 else ''}" if needs else ""

@@ -26,12 +26,7 @@ from acclimate.jobs.job import Call, first_line, note_failure, try_call
 
 TRIES = 3  # times that a job is started if its process dies
 SEND_EVERY = 0.1  # seconds between two messages of a job's progress; notes and looks at dev are always sent
-THREADS = (
-    "OMP_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "NUMBA_NUM_THREADS",
-)  # read on import
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")  # read on import
 
 
 class DiedError(ChildProcessError):
@@ -124,9 +119,7 @@ class Processes:
         self.undone: list[EndedCall] = []
 
     def start(self, call: Call, watch: Watch) -> None:
-        worker = next((process for process in self.pool if process.call is None), None)
-        if worker is None:
-            worker = self._new()
+        worker = next((process for process in self.pool if process.call is None), None) or self._new()
         worker.call, worker.watch = call, watch
         content = pickle.dumps(call)
         with contextlib.suppress(BrokenPipeError):  # the worker has died: `ended` notices
@@ -164,7 +157,8 @@ class Processes:
         worker.process.join()
         self.pool.remove(worker)
         self.deaths[call.name] += 1
-        how = _signal_name(worker.process.exitcode)
+        status = worker.process.exitcode
+        how = signal.Signals(-status).name if status is not None and status < 0 else f"exit status {status}"
         if self.deaths[call.name] < TRIES:
             watch(Progress(call.label, 0, 0, "steps", {"note": f"its process died ({how}); another one continues"}))
             self.start(call, watch)
@@ -203,10 +197,6 @@ class Processes:
             worker.process.join()
             worker.pipe.close()
         self.pool.clear()
-
-
-def _signal_name(status: int | None) -> str:
-    return signal.Signals(-status).name if status is not None and status < 0 else f"exit status {status}"
 
 
 def serve(pipe: Connection, threads: int) -> None:

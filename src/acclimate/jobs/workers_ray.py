@@ -9,7 +9,7 @@ import contextlib
 import os
 import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,8 +64,16 @@ class RayWorkers:
 
     def start(self, call: Call, watch: Watch) -> None:
         needs = tuple(needed.resolve() for needed in call.needs)
+        # absolute paths, because other processes have other working directories
         sent = replace(
-            call, run=call.run.resolve(), out=call.out.resolve(), needs=needs, arguments=_absolute(call.arguments)
+            call,
+            run=call.run.resolve(),
+            out=call.out.resolve(),
+            needs=needs,
+            arguments={
+                name: value.resolve() if isinstance(value, Path) and value.exists() else value
+                for name, value in call.arguments.items()
+            },
         )
         self.tasks[self.remote.remote(sent, self.threads, __version__)] = (call, watch)
 
@@ -113,14 +121,6 @@ class RayWorkers:
         for task in self.tasks:
             ray.cancel(task, force=True)
         self.tasks.clear()
-
-
-def _absolute(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments with absolute paths, because other processes have other working directories."""
-    return {
-        name: value.resolve() if isinstance(value, Path) and value.exists() else value
-        for name, value in arguments.items()
-    }
 
 
 def _task(call: Call, threads: int, version: str) -> tuple[Exception | None, str]:

@@ -52,7 +52,7 @@ from acclimate.tasks.constant import ANSWERS, constant_answers
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.tags import words_of
 from acclimate.tasks.task import Kind
-from acclimate.tasks.thresholds import Threshold, decide, labels_above
+from acclimate.tasks.thresholds import PREDICTIONS, Threshold, decide
 from acclimate.text.scripts import plain
 from acclimate.text.scripts import terms as terms_of
 
@@ -144,10 +144,8 @@ class TfidfRecipe:
 
     def only(self, setting: TfidfSetting) -> TfidfRecipe:
         """Return the recipe with this one setting to try, whatever the kind."""
-        one = (setting.strength,)
-        return replace(
-            self, strengths=one, alphas=one, class_weights=(setting.class_weights,), longest=(setting.longest,)
-        )
+        one, weights, longest = (setting.strength,), (setting.class_weights,), (setting.longest,)
+        return replace(self, strengths=one, alphas=one, class_weights=weights, longest=longest)
 
 
 def settings_with_states(recipe: TfidfRecipe, kind: str) -> tuple[TfidfSetting, ...]:
@@ -353,11 +351,7 @@ class Linear:
 
     def decoded(self, outputs_RC: np.ndarray) -> list[Label]:
         """Return the label of each row of outputs."""
-        if self.kind == "score":
-            return [float(number) for number in outputs_RC[:, 0]]
-        if self.kind == "multilabel":
-            return labels_above(outputs_RC, self.labels)
-        return [self.labels[int(place)] for place in outputs_RC.argmax(axis=1)]
+        return PREDICTIONS[self.kind](outputs_RC, self.labels)
 
 
 @dataclass(frozen=True, eq=False)
@@ -394,10 +388,10 @@ class WordList:
     kind: ClassVar[Kind] = "tokens"
 
     def predict(self, examples: Sequence[Example]) -> list[Label]:
-        return [
-            tuple(self.exact.get(word) or self.lowered.get(word.lower(), self.new) for word in words_of(example.text))
-            for example in examples
-        ]
+        def tag(word: str) -> str:
+            return self.exact.get(word) or self.lowered.get(word.lower(), self.new)
+
+        return [tuple(map(tag, words_of(example.text))) for example in examples]
 
 
 BaselineModel = TfidfModel | WordList | Bm25
@@ -572,21 +566,27 @@ def fit_constant(task: Prepared) -> FittedBaseline:
     begun = time.perf_counter()
     if task.kind not in ANSWERS:
         raise ValueError(f"a task of kind '{task.kind}' has no constant answer; these have one: {', '.join(ANSWERS)}")
-    train, dev = task.examples("train"), task.examples("dev")
+    train = task.examples("train")
     gold = [example.label for example in train]
 
     scores = {answer: task.score(gold, constant_answers(answer, train, task)) for answer in ANSWERS[task.kind](gold)}
     best = max(scores, key=lambda answer: scores[answer])  # the first of equals
-    predicted = constant_answers(best, dev, task)
-    return FittedBaseline(
-        setting=None,
-        dev=task.score([example.label for example in dev], predicted),
-        predicted_dev=tuple(predicted),
-        looks=(tuple(predicted),),
-        tokens=0,
-        seconds=time.perf_counter() - begun,
-        predict=lambda examples: constant_answers(best, examples, task),
-    )
+    return _one_setting(task, lambda examples: constant_answers(best, examples, task), begun)
+
+
+def _one_setting(
+    task: Prepared,
+    predict: Callable[[Sequence[Example]], list[Label]],
+    begun: float,
+    *,
+    tokens: int = 0,
+    model: BaselineModel | None = None,
+) -> FittedBaseline:
+    """Return what predicts so, scored on dev, where there was nothing to choose. begun: when it was fitted"""
+    dev = task.examples("dev")
+    predicted = tuple(predict(dev))
+    score = task.score([example.label for example in dev], predicted)
+    return FittedBaseline(None, score, predicted, (predicted,), tokens, time.perf_counter() - begun, predict, model)
 
 
 def fit_dictionary(task: Prepared) -> FittedBaseline:
@@ -607,18 +607,8 @@ def fit_dictionary(task: Prepared) -> FittedBaseline:
     new = _most(of_new or sum(counts.values(), Counter()))
 
     model = WordList(task.labels, exact, lowered, new)
-    dev = task.examples("dev")
-    predicted = model.predict(dev)
-    return FittedBaseline(
-        setting=None,
-        dev=task.score([example.label for example in dev], predicted),
-        predicted_dev=tuple(predicted),
-        looks=(tuple(predicted),),
-        tokens=sum(tags.total() for tags in counts.values()),
-        seconds=time.perf_counter() - begun,
-        predict=model.predict,
-        model=model,
-    )
+    tokens = sum(tags.total() for tags in counts.values())
+    return _one_setting(task, model.predict, begun, tokens=tokens, model=model)
 
 
 def _tagged(examples: Sequence[Example]) -> Iterator[tuple[str, str]]:

@@ -263,11 +263,7 @@ def _importance(recipe: DgaRecipe, start: RunStart, out: Path, watch: Watch) -> 
                 mean = masked_segments(start.tokens, longest=recipe.max_tokens, whole_words=True).mean_tokens
                 sequences = math.ceil(recipe.subset_tokens / mean)
             batches = evaluation_batches(
-                start.tokens,
-                batch=BATCH,
-                longest=recipe.max_tokens,
-                seed=recipe.plan.seed,
-                segments_at_most=sequences,
+                start.tokens, batch=BATCH, longest=recipe.max_tokens, seed=recipe.plan.seed, segments_at_most=sequences
             )
             followed = counted(batches, watch, "importance", total=len(batches), unit="batches", every=10)
             begun = time.monotonic()

@@ -39,17 +39,7 @@ from torch import Tensor, nn
 
 from acclimate.core.randomness import seeded
 from acclimate.core.types import Batch, Checkpoint, Watch, unwatched
-from acclimate.methods import mlm
-from acclimate.methods.domain import (
-    Frozen,
-    appended,
-    divergence,
-    hidden_states,
-    masked_pass,
-    row_means,
-    row_states,
-    unmasked,
-)
+from acclimate.methods import domain, mlm
 from acclimate.methods.recipes.distil import DistilledText, DistilRecipe
 from acclimate.models.configuration import longest_input
 from acclimate.models.encoder import training_flops, word_embeddings
@@ -73,9 +63,9 @@ class Student(nn.Module):
     def forward(self, piece: Piece) -> tuple[Tensor, Tensor, Piece]:
         """Return the sum of L_MLM over the piece; (L, W, D) the last hidden states; and the piece that these are of."""
         if self.text == "masked":
-            return *masked_pass(self.language.model, piece), piece
-        text = unmasked(piece)
-        return self.language(piece)["mlm"], hidden_states(self.language.model, text), text
+            return *domain.masked_pass(self.language.model, piece), piece
+        text = domain.unmasked(piece)
+        return self.language(piece)["mlm"], domain.hidden_states(self.language.model, text), text
 
     def flops(self, batch: Batch) -> float:
         again = training_flops(self.language.model, batch.lengths, predicted=0) if self.text == "unmasked" else 0.0
@@ -92,7 +82,7 @@ class KnowledgeDistillation(Objective):
         self, model: PreTrainedModel, teacher: PreTrainedModel, *, text: DistilledText = "unmasked", weight: float = 1.0
     ) -> None:
         super().__init__()
-        self.student, self.teacher = Student(model, text), Frozen(teacher)
+        self.student, self.teacher = Student(model, text), domain.Frozen(teacher)
         self.weights = {"mlm": 1.0, "distil": weight}
         self.shares_lines = self.student.language.shares_lines
 
@@ -101,16 +91,16 @@ class KnowledgeDistillation(Objective):
 
     def forward(self, piece: Piece) -> dict[str, Tensor]:
         mlm_sum, student_LWD, text = self.student(piece)
-        student_RTD, there_RT = row_states(student_LWD, piece)  # s
-        teacher_RTD, _ = row_states(self.teacher.hidden_states(text), piece)  # t
-        kl_RT = divergence(teacher_RTD, student_RTD)  # KL(softmax(t) || softmax(s)) over the D features
+        student_RTD, there_RT = domain.row_states(student_LWD, piece)  # s
+        teacher_RTD, _ = domain.row_states(self.teacher.hidden_states(text), piece)  # t
+        kl_RT = domain.divergence(teacher_RTD, student_RTD)  # KL(softmax(t) || softmax(s)) over the D features
         return {"mlm": mlm_sum, "distil": (kl_RT * there_RT).sum()}
 
     def flops(self, batch: Batch) -> float:
         return self.student.flops(batch) + training_flops(self.teacher.model, batch.lengths, predicted=0) / 3
 
 
-class DistillationToken(Objective):
+class DistillationToken(KnowledgeDistillation):
     """AdaptedDeiT. Terms: `mlm`, as MaskedLanguageLoss has it, and `distil`, the KL of each row's distillation token,
     averaged over rows. Batches have the token as `with_distillation_token` adds it.
 
@@ -127,10 +117,7 @@ class DistillationToken(Objective):
         weight: float = 1.0,
         seed: int = 0,
     ) -> None:
-        super().__init__()
-        self.student, self.teacher = Student(model, text), Frozen(teacher)
-        self.weights = {"mlm": 1.0, "distil": weight}
-        self.shares_lines = self.student.language.shares_lines
+        super().__init__(model, teacher, text=text, weight=weight)
         with seeded(seed):
             self.token_D = nn.Parameter(model.config.initializer_range * torch.randn(word_embeddings(model).shape[1]))
 
@@ -140,12 +127,12 @@ class DistillationToken(Objective):
     def forward(self, piece: Piece) -> dict[str, Tensor]:
         with embedded_as(self.student.language.model, self.token_D, piece[DISTILLATION] > 0):
             mlm_sum, student_LWD, text = self.student(piece)
-        student_RTD, there_RT = row_states(student_LWD, piece)
+        student_RTD, there_RT = domain.row_states(student_LWD, piece)
         last_R = there_RT.sum(1) - 1  # a row ends in its distillation token
         student_RD = student_RTD[torch.arange(len(there_RT), device=there_RT.device), last_R]  # s
         plain = without_distillation_token(text)
-        teacher_RD = row_means(self.teacher.hidden_states(plain), plain)  # t, footnote 13
-        kl_R = divergence(teacher_RD, student_RD)  # KL(softmax(t) || softmax(s)) over the D features
+        teacher_RD = domain.row_means(self.teacher.hidden_states(plain), plain)  # t, footnote 13
+        kl_R = domain.divergence(teacher_RD, student_RD)  # KL(softmax(t) || softmax(s)) over the D features
         return {"mlm": mlm_sum, "distil": kl_R.sum()}
 
     def flops(self, batch: Batch) -> float:
@@ -154,7 +141,7 @@ class DistillationToken(Objective):
 
 def with_distillation_token(batch: Batch) -> Batch:
     """Return the batch with a distillation token behind each row; `embedded_as` puts its vector in place of the id."""
-    longer = appended(batch, [int(batch.ids[-1])])  # any id but the padding's, by which RoBERTa counts positions
+    longer = domain.appended(batch, [int(batch.ids[-1])])  # any id but the padding's, by which RoBERTa counts positions
     marked = np.zeros(len(longer.ids), np.int64)
     marked[longer.offsets[1:] - 1] = 1
     return replace(longer, tokens={**longer.tokens, DISTILLATION: marked})

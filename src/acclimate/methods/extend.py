@@ -43,19 +43,8 @@ from acclimate.methods.tapter import VECTORS, train_on
 from acclimate.models.encoder import encoder_of, load_masked_language_model, word_embeddings
 from acclimate.models.extension import add_rows, with_backend
 from acclimate.models.loading import head_drawn, identity, load_tokenizer
+from acclimate.text import new_words
 from acclimate.text.corpus import Corpus
-from acclimate.text.new_words import (
-    Cutter,
-    Fertility,
-    NewWord,
-    TokenizerParts,
-    broken_words,
-    count_parts,
-    extended,
-    fertility,
-    listed_words,
-    woken,
-)
 from acclimate.text.vectors.of_vocabulary import fit_map, piece_texts
 from acclimate.text.vectors.vectors import Vectors, open_vectors
 from acclimate.training.run import finished, write_checkpoint
@@ -86,19 +75,19 @@ def adapt(recipe: ExtendRecipe, out: Path, *, watch: Watch = unwatched) -> Check
         )
     if head_drawn(model):
         model = encoder_of(model)
-    cutter = Cutter(tokenizer.backend_tokenizer)
-    parts = count_parts(Corpus(recipe.corpus), cutter, watch=watch)
+    cutter = new_words.Cutter(tokenizer.backend_tokenizer)
+    parts = new_words.count_parts(Corpus(recipe.corpus), cutter, watch=watch)
     words = _words(recipe, lines, parts, cutter)
-    longer = Cutter(extended(cutter, [word.form for word in words]))
+    longer = new_words.Cutter(new_words.extended(cutter, [word.form for word in words]))
     start_ND: Tensor | None = None
     facts: dict[str, Any] = {"start": recipe.start}
     if recipe.start == "vectors":
         vectors = open_vectors(_vectors(recipe, out, watch))
         start_ND, facts = _mapped(model, tokenizer, words, vectors, cutter, lower=recipe.skipgram.lower)
     add_rows(model, [word.pieces for word in words], _first(cutter), start_ND=start_ND)
-    before, after = fertility(parts, cutter), fertility(parts, longer)
+    before, after = new_words.fertility(parts, cutter), new_words.fertility(parts, longer)
     report = {"before": _saved(before), "after": _saved(after), **facts, "left_out": parts.left_out}
-    old = woken(cutter, longer) if cutter.kind == "BPE" else 0
+    old = new_words.woken(cutter, longer) if cutter.kind == "BPE" else 0
     report |= {"old_entries_now_whole": old} if cutter.kind == "BPE" else {}
     _write(out, report, words, cutter)
     summary = note(before, after, len(words), parts.left_out)
@@ -109,7 +98,7 @@ def adapt(recipe: ExtendRecipe, out: Path, *, watch: Watch = unwatched) -> Check
     return write_checkpoint(out, model, with_backend(tokenizer, longer.backend), record, sources)
 
 
-def note(before: Fertility, after: Fertility, words: int, left_out: int) -> str:
+def note(before: new_words.Fertility, after: new_words.Fertility, words: int, left_out: int) -> str:
     """Return a sentence on the number of pieces that the words save."""
     less = 1 - after.tokens / before.tokens
     sentence = (
@@ -128,16 +117,18 @@ def _lines(path: Path) -> list[str]:
         raise ValueError(f"{path}: byte {error.start:,} is not UTF-8: {error.reason}. Save it as UTF-8") from error
 
 
-def _words(recipe: ExtendRecipe, lines: Sequence[str], parts: TokenizerParts, cutter: Cutter) -> list[NewWord]:
+def _words(
+    recipe: ExtendRecipe, lines: Sequence[str], parts: new_words.TokenizerParts, cutter: new_words.Cutter
+) -> list[new_words.NewWord]:
     if recipe.word_list == Path():
-        words = broken_words(parts, cutter, most=recipe.words, least=recipe.least)
+        words = new_words.broken_words(parts, cutter, most=recipe.words, least=recipe.least)
         if not words:
             raise ValueError(
                 f"the model's vocabulary splits no word of the corpus that occurs {recipe.least} times. Give more "
                 "text, lower least, or use the model without new words"
             )
         return words
-    words = listed_words(lines, parts, cutter)
+    words = new_words.listed_words(lines, parts, cutter)
     if not words:
         raise ValueError(
             f"{recipe.word_list} contains only words that the model's vocabulary already has. Add other words"
@@ -155,9 +146,9 @@ def _vectors(recipe: ExtendRecipe, out: Path, watch: Watch) -> Path:
 def _mapped(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
-    words: Sequence[NewWord],
+    words: Sequence[new_words.NewWord],
     vectors: Vectors,
-    cutter: Cutter,
+    cutter: new_words.Cutter,
     *,
     lower: bool,
 ) -> tuple[Tensor, dict[str, Any]]:
@@ -182,12 +173,12 @@ def _mapped(
     return start_ND, {"start": "vectors", **facts}
 
 
-def _entries(cutter: Cutter, size: int) -> list[str]:
+def _entries(cutter: new_words.Cutter, size: int) -> list[str]:
     """Return the vocabulary's entry for each id; "" where there is none."""
     return [cutter.backend.id_to_token(number) or "" for number in range(size)]
 
 
-def _first(cutter: Cutter) -> int:
+def _first(cutter: new_words.Cutter) -> int:
     return 1 + max(cutter.backend.get_vocab(with_added_tokens=True).values())
 
 
@@ -204,11 +195,11 @@ def _sources(recipe: ExtendRecipe) -> dict[str, str]:
     return sources
 
 
-def _saved(fertility: Fertility) -> dict[str, Any]:
-    return asdict(fertility) | {"a_word": fertility.pieces_a_word}
+def _saved(counts: new_words.Fertility) -> dict[str, Any]:
+    return asdict(counts) | {"a_word": counts.pieces_a_word}
 
 
-def _write(out: Path, report: dict[str, Any], words: Sequence[NewWord], cutter: Cutter) -> None:
+def _write(out: Path, report: dict[str, Any], words: Sequence[new_words.NewWord], cutter: new_words.Cutter) -> None:
     """Write `out/new_words.json`: the report, and the words in the order of their ids."""
     if ranks.is_first():
         first = _first(cutter)

@@ -75,7 +75,6 @@ from acclimate.core.types import (
     Checkpoint,
     Cost,
     Example,
-    Label,
     NotFiniteError,
     Progress,
     Score,
@@ -84,7 +83,7 @@ from acclimate.core.types import (
     Watch,
     unwatched,
 )
-from acclimate.methods import probe
+from acclimate.methods import probe, task_loss
 from acclimate.methods.recipes.finetune import (
     PAPERS,  # noqa: F401  users find it here
     FinetuneRecipe,
@@ -92,26 +91,8 @@ from acclimate.methods.recipes.finetune import (
     plan_of,
     without_reading,
 )
-from acclimate.methods.task_loss import (
-    TaskLoss,
-    convert_tags,
-    learnable,
-    merged,
-    outputs_and_loss,
-    predict,
-    predictions_of,
-    probabilities,
-    restore_labels,
-    trained_labels,
-)
 from acclimate.methods.tuning.head import HeadStart, start_at_base_rates, start_of, training_rows
-from acclimate.methods.tuning.looks import (
-    LEARNT,
-    DevLooks,
-    Look,
-    dev_score,
-    drop_best,
-)
+from acclimate.methods.tuning.looks import LEARNT, DevLooks, Look, dev_score, drop_best
 from acclimate.models.classifier import (
     classifier_kind,
     labels_of,
@@ -253,17 +234,11 @@ def test(checkpoint: Checkpoint, task: Prepared, *, by: str, watch: Watch) -> di
     Raises ValueError where the checkpoint was fine-tuned for another kind of task or other labels.
     """
     examples = task.examples("test")
-    return task.open_and_score(examples, predict_test(checkpoint, task, examples, watch=watch), by=by)
-
-
-def predict_test(
-    checkpoint: Checkpoint, task: Prepared, examples: Sequence[Example], *, watch: Watch = unwatched
-) -> list[Label]:
-    """Return the predictions for the test texts, whose labels stay sealed. Raises ValueError as `test` does."""
     model, tokenizer, labels = load_tested(checkpoint, task)
     rows = encoded(task, "test", examples, tokenizer, spans=SPANS[pooling_of(model.config)])
     texts = [example.text for example in examples]
-    return restore_labels(predict(model, rows, labels, texts=texts, watch=watch), labels, task)
+    predicted = task_loss.predict(model, rows, labels, texts=texts, watch=watch)
+    return task.open_and_score(examples, task_loss.restore_labels(predicted, labels, task), by=by)
 
 
 def load_tested(
@@ -275,7 +250,7 @@ def load_tested(
     """
     tokenizer, model = load_tokenizer(checkpoint.path), load_finetuned(checkpoint.path)
     labels = labels_of(model)
-    if classifier_kind(model) != task.kind or labels not in learnable(task):
+    if classifier_kind(model) != task.kind or labels not in task_loss.learnable(task):
         raise ValueError(
             f"{checkpoint.path} was fine-tuned for kind '{classifier_kind(model)}' with labels "
             f"({', '.join(labels)}), but {task.name} is of kind '{task.kind}' with labels "
@@ -318,7 +293,7 @@ class Tuning:
         self.tokenizer = load_tokenizer(recipe.model)
         # so that truncation with the checkpoint's tokenizer cuts where training did
         self.tokenizer.model_max_length = task.max_tokens + prompt_length(self.tokenizer)
-        self.labels = trained_labels(task, recipe.tag_scheme)
+        self.labels = task_loss.trained_labels(task, recipe.tag_scheme)
         self.start = start_of(recipe, task, self.tokenizer, self.labels, watch)
         self.pooling = self.start.pooling
         self.model = _loaded(recipe, self.pooling, task, self.labels, watch)
@@ -345,17 +320,13 @@ class Tuning:
         if task.kind != "span":
             lost, what = emptied(self.rows, task.examples("train"), self.tokenizer)
             if lost:
-                note = f"the tokenizer makes no token of {lost:,} training {what}: {EMPTIED[what]}"
-                watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
+                self._note(f"the tokenizer makes no token of {lost:,} training {what}: {EMPTIED[what]}")
         if self.pooling in OF_MENTIONS and (lost := cut_off(self.rows)):
-            note = (
-                f"in {lost:,} of {len(self.rows):,} training texts a mention comes after the first "
-                f"{task.max_tokens} tokens"
-            )
-            watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
-        if lost := merged(task, recipe.tag_scheme):
-            note = f"in the scheme {recipe.tag_scheme}, {lost:,} training entities merge with the preceding entity"
-            watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
+            texts = f"{lost:,} of {len(self.rows):,} training texts"
+            self._note(f"in {texts} a mention comes after the first {task.max_tokens} tokens")
+        if lost := task_loss.merged(task, recipe.tag_scheme):
+            scheme = recipe.tag_scheme
+            self._note(f"in the scheme {scheme}, {lost:,} training entities merge with the preceding entity")
         dev = task.examples("dev")
         self.dev = self._labelled(dev, encoded(task, "dev", dev, self.tokenizer, spans=SPANS[self.pooling]))
         self.looked_at = self.dev
@@ -363,21 +334,21 @@ class Tuning:
         if (size := len(some)) < len(dev):
             rows = encode_rows(some, self.tokenizer, task.max_tokens, task.kind, spans=SPANS[self.pooling])
             self.looked_at = self._labelled(some, rows)
-            note = (
-                f"evaluations on dev during fine-tuning use {size:,} of {len(dev):,} examples; the chosen weights "
-                "are scored on all"
-            )
-            watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
+            part = f"{size:,} of {len(dev):,} examples"
+            self._note(f"evaluations on dev during fine-tuning use {part}; the chosen weights are scored on all")
         if recipe.threshold == "dev" and task.has_threshold:
             output_layer(self.model)  # whose biases take what dev chooses, so refused before training
-        self.measured = TaskLoss(self.model)
+        self.measured = task_loss.TaskLoss(self.model)
         self.plan = plan_of(recipe, task.sizes["train"], self.model.config.hidden_size)
         out.mkdir(parents=True, exist_ok=True)
         keep = recipe.averaged if recipe.choose == "best" else 0
         self.looks = DevLooks(out, keep=keep, constant=without_reading(recipe, task, some))
 
+    def _note(self, note: str) -> None:
+        self.watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
+
     def _labelled(self, examples: Sequence[Example], rows: Batch) -> LabelledRows:
-        learnt = convert_tags(examples, self.recipe.tag_scheme)
+        learnt = task_loss.convert_tags(examples, self.recipe.tag_scheme)
         return LabelledRows(examples, with_labels(rows, learnt, self.task.kind, self.labels))
 
     def train(self) -> None:
@@ -388,9 +359,8 @@ class Tuning:
             with folded(self.model, self.scale):
                 look = self.look(self.looked_at, self.plan.precision)
                 if not np.isfinite(look.loss):
-                    raise NotFiniteError(
-                        f"step {step.number}: the loss on dev is {look.loss}. Lower the rate, or lengthen the warm-up"
-                    )
+                    what = f"step {step.number}: the loss on dev is {look.loss}"
+                    raise NotFiniteError(f"{what}. Lower the rate, or lengthen the warm-up")
                 self.looks.add(step.number, look, self.model)
             best = max(self.looks.scores.values(), default=look.score)
             return {"dev": look.score, "dev best": best, "dev loss": look.loss}
@@ -410,7 +380,7 @@ class Tuning:
     def objective(self) -> Objective:
         """Return the loss that is minimised."""
         decay = self.recipe.layer_decay or (DECAY if self.model.config.num_hidden_layers >= DEEP else 1.0)
-        return TaskLoss(self.model, head_rate=self.head_rate, layer_decay=decay)
+        return task_loss.TaskLoss(self.model, head_rate=self.head_rate, layer_decay=decay)
 
     def stream(self) -> Stream:
         """Return the batch of each step."""
@@ -421,14 +391,14 @@ class Tuning:
         merged.
         """
         gold, texts = [example.label for example in dev.examples], [example.text for example in dev.examples]
-        merged = self.adapters.merged() if self.adapters else nullcontext()
-        with merged, arithmetic(Plan(precision=precision), self.model.device):
-            outputs, loss = outputs_and_loss(self.measured, dev.rows, self.labels)
+        whole = self.adapters.merged() if self.adapters else nullcontext()
+        with whole, arithmetic(Plan(precision=precision), self.model.device):
+            outputs, loss = task_loss.outputs_and_loss(self.measured, dev.rows, self.labels)
         if self.recipe.threshold == "dev" and self.task.has_threshold:
             decision = decide(outputs, gold, self.labels, self.task)
             return Look(decision.score, loss, decision.predicted, decision)
-        learnt = predictions_of(self.model, outputs, dev.rows, self.labels, texts=texts)
-        predicted = restore_labels(learnt, self.labels, self.task)
+        learnt = task_loss.predictions_of(self.model, outputs, dev.rows, self.labels, texts=texts)
+        predicted = task_loss.restore_labels(learnt, self.labels, self.task)
         return Look(self.task.score(gold, predicted), loss, predicted)
 
     def choose(self) -> None:
@@ -445,8 +415,7 @@ class Tuning:
             self.adapters.merge()
         if final.decision is not None and final.decision.note:
             shift(self.model, -final.decision.shift_C)
-            note = f"{final.decision.note}, which scores best on dev"
-            self.watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
+            self._note(f"{final.decision.note}, which scores best on dev")
         self.looks.write_chosen(steps, final)
 
     def finish(self) -> bool:
@@ -475,7 +444,7 @@ class Tuning:
         At a rate that is too low the loss stays level or falls. The weights have to be those of the start.
         """
         some = self.rows.take(np.unique(np.linspace(0, len(self.rows) - 1, STARTING).astype(np.int64)))
-        _, start = outputs_and_loss(self.measured, some, self.labels)
+        _, start = task_loss.outputs_and_loss(self.measured, some, self.labels)
         constant = constant_loss(self.rows, self.task.kind)
         level = max(start, constant) if math.isfinite(constant) else start
         size = min(max(LAST, len(losses) // 10), len(losses))
@@ -514,9 +483,8 @@ def _loaded(
 ) -> PreTrainedModel:
     has_dropout = dropout_known(recipe.model)
     if not has_dropout:
-        watch(
-            Progress("fine-tune", 0, 0, "steps", {"note": "dropout of this family cannot be set, so it is unchanged"})
-        )
+        note = "dropout of this family cannot be set, so it is unchanged"
+        watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
     fresh = partial(load_classifier, seed=recipe.plan.seed, pooler=recipe.pooler)
     load = load_with_head if recipe.head == "kept" else fresh
     return load(
@@ -576,10 +544,9 @@ def test_ensemble(checkpoints: Sequence[Checkpoint], task: Prepared, *, by: str,
         for split in splits:
             spans = SPANS[pooling_of(model.config)]
             rows = encoded(task, split, task.examples(split), tokenizer, spans=spans)
-            found_BC = probabilities(model, rows, labels, watch=watch)[:, [labels.index(name) for name in task.labels]]
+            places = [labels.index(name) for name in task.labels]
+            found_BC = task_loss.probabilities(model, rows, labels, watch=watch)[:, places]
             means[split] = means.get(split, 0.0) + found_BC / len(checkpoints)
-    predicted: dict[Split, list[Label]] = {
-        split: [task.labels[int(code)] for code in means[split].argmax(-1)] for split in splits
-    }
-    dev = task.score([example.label for example in task.examples("dev")], predicted["dev"])
-    return {**task.open_and_score(task.examples("test"), predicted["test"], by=by), "dev": dev}
+    on_dev, on_test = ([task.labels[int(code)] for code in means[split].argmax(-1)] for split in splits)
+    dev = task.score([example.label for example in task.examples("dev")], on_dev)
+    return {**task.open_and_score(task.examples("test"), on_test, by=by), "dev": dev}

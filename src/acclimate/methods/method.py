@@ -87,26 +87,6 @@ def deferred(module: str, name: str) -> Callable[..., Any]:
     return call
 
 
-def _one(recipe: Any) -> float:
-    return 1.0
-
-
-def _none(recipe: Any) -> int:
-    return 0
-
-
-def _given(recipe: Any) -> bool:
-    return True
-
-
-def _suits(kind: str, config: PreTrainedConfig | None) -> str:
-    return ""
-
-
-def _keep_recipe(recipe: Any) -> Any:
-    return recipe
-
-
 def check_dropout(recipe: Any, config: PreTrainedConfig, group: str = "") -> None:
     """Raises ValueError where the recipe states dropout that a model of this config does not have.
 
@@ -156,15 +136,15 @@ class Method:
     recipe: type[Any]
     adapt: Callable[..., Checkpoint]
     contestants: tuple[Contestant, ...] = ()
-    passes: Callable[[Any], float] = _one
+    passes: Callable[[Any], float] = lambda recipe: 1.0
     check: Callable[[Any, PreTrainedConfig, str], None] = check_dropout
-    unsuited: Callable[[str, PreTrainedConfig | None], str] = _suits
-    behind: Callable[[Any], int] = _none
-    prompt: Callable[[Any], int] = _none
-    starts: Callable[[Any], bool] = _given
+    unsuited: Callable[[str, PreTrainedConfig | None], str] = lambda kind, config: ""
+    behind: Callable[[Any], int] = lambda recipe: 0
+    prompt: Callable[[Any], int] = lambda recipe: 0
+    starts: Callable[[Any], bool] = lambda recipe: True
     new_model: Callable[[Any], PreTrainedModel] | None = None
     encoder: Callable[..., Checkpoint] | None = None
-    raced: Callable[[Any], Any] = _keep_recipe
+    raced: Callable[[Any], Any] = lambda recipe: recipe
     first: First | None = None
     moves: bool = False
     curves: Mapping[str, tuple[str, str]] = field(default_factory=dict)
@@ -196,8 +176,7 @@ class Method:
         return contestant.group or self.name
 
     def contestant(self, name: str) -> Contestant:
-        [contestant_named] = [contestant for contestant in self.contestants if contestant.name == name]
-        return contestant_named
+        return next(contestant for contestant in self.contestants if contestant.name == name)
 
 
 def file_of(method: Method) -> Path | None:
@@ -238,9 +217,10 @@ def load_method(reference: str) -> Method:
 
 def loaded(place: Path, name: str) -> Method:
     """Return the method called `name` in the file. Raises ValueError where there is none."""
-    if (method := _find_method(module_at(place), name)) is None:
-        raise ValueError(f"{place} no longer has a Method named '{name}'. Restore it")
-    return method
+    for value in vars(module_at(place)).values():
+        if isinstance(value, Method) and value.name == name:
+            return value
+    raise ValueError(f"{place} no longer has a Method named '{name}'. Restore it")
 
 
 def module_at(place: Path) -> ModuleType:
@@ -264,17 +244,10 @@ def module_at(place: Path) -> ModuleType:
     return module
 
 
-def _find_method(module: ModuleType, name: str) -> Method | None:
-    methods = [value for value in vars(module).values() if isinstance(value, Method) and value.name == name]
-    return methods[0] if methods else None
-
-
 def check_names(methods: Sequence[Method], by_name: Mapping[str, Method]) -> None:
     """Raises ValueError for a user's method without a contestant, or with a name that another method has."""
     method_names = {contestant.name: method.name for method in by_name.values() for contestant in method.contestants}
-    groups = {
-        method.group(contestant) for method in by_name.values() for contestant in method.contestants
-    } | by_name.keys()
+    groups = {*by_name, *(method.group(entry) for method in by_name.values() for entry in method.contestants)}
     for method in methods:
         if method.name in groups:
             raise ValueError(f"a method named '{method.name}' already exists. Give yours another name")

@@ -181,13 +181,7 @@ class HeldOutLoss(NamedTuple):
 
 
 def heldout_loss(
-    model: str,
-    corpus: Path,
-    *,
-    max_tokens: int,
-    masking: float = 0.15,
-    most: int = 2000,
-    watch: Watch = unwatched,
+    model: str, corpus: Path, *, max_tokens: int, masking: float = 0.15, most: int = 2000, watch: Watch = unwatched
 ) -> HeldOutLoss:
     """Return L_MLM on held-out text with whole words masked. Masks are fixed by a seed: all models of one vocabulary
     get the same, whatever their recipes masked, so that recipes can be compared.

@@ -105,7 +105,7 @@ class Perturbation:
         place, s = self.place(model), ascent or distance
         precision: AbstractContextManager[Any] = torch.autocast(where.type, enabled=False) if paper else nullcontext()
         with precision:
-            dropout = _generator_states(where)
+            dropout = [torch.get_rng_state(), *([torch.cuda.get_rng_state(where)] if where.type == "cuda" else [])]
             with _changed(place, lambda embedded_LWD: embedded_LWD) as embedded:
                 clean = output()  # f(x)
             [x_LWD] = embedded
@@ -175,8 +175,8 @@ def gaussian(piece: Mapping[str, Tensor], width: int) -> Tensor:
     key_R = ids_LW.new_zeros(rows_in(piece) + 1).index_add(0, rows_LW.flatten(), tokens_LW.flatten())
     key_LW = _mixed(_mixed(key_R)[rows_LW] ^ places_LW)
     pairs_P = torch.arange(2 * ((width + 1) // 2), device=ids_LW.device).view(2, -1)
-    first_LWP, second_LWP = (_uniform(key_LW[..., None] ^ _mixed(pairs)) for pairs in pairs_P)
-    # Box and Muller: two uniform numbers make two normal ones
+    # float32 numbers above 0 and at most 1; Box and Muller: two uniform numbers make two normal ones
+    first_LWP, second_LWP = ((_mixed(key_LW[..., None] ^ _mixed(pairs)).float() + 1) / 2**32 for pairs in pairs_P)
     length_LWP, angle_LWP = (-2 * first_LWP.log()).sqrt(), 2 * torch.pi * second_LWP
     both_LWD = torch.cat([length_LWP * angle_LWP.cos(), length_LWP * angle_LWP.sin()], dim=-1)
     return both_LWD[..., :width] * there_LW[..., None]
@@ -200,11 +200,6 @@ def _mixed(numbers: Tensor) -> Tensor:
     return numbers ^ (numbers >> 16)
 
 
-def _uniform(numbers: Tensor) -> Tensor:
-    """Float32 numbers above 0 and at most 1, from the hashes of the numbers."""
-    return (_mixed(numbers).float() + 1) / 2**32
-
-
 @contextmanager
 def _changed(place: nn.Module, change: Callable[[Tensor], Tensor]) -> Iterator[list[Tensor]]:
     """Within the block the module's output is changed. Yields a list of its outputs before the change."""
@@ -219,11 +214,6 @@ def _changed(place: nn.Module, change: Callable[[Tensor], Tensor]) -> Iterator[l
         yield outputs
     finally:
         handle.remove()
-
-
-def _generator_states(where: torch.device) -> list[Tensor]:
-    """Return the states of the random generators that dropout on this device is drawn from."""
-    return [torch.get_rng_state(), *([torch.cuda.get_rng_state(where)] if where.type == "cuda" else [])]
 
 
 @contextmanager

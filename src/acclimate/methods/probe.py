@@ -38,6 +38,7 @@ Shape suffixes: R rows (of tags: words), D dimensions of a state, C labels (1 fo
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections import OrderedDict
@@ -64,7 +65,7 @@ from acclimate.core.types import (
     counted,
     unwatched,
 )
-from acclimate.methods.task_loss import PREDICTIONS, pieces_to_read
+from acclimate.methods.task_loss import pieces_to_read
 from acclimate.models.formats import OF_PLACES, Pooling, times_hidden
 from acclimate.models.heads import output_by_row, rows_of
 from acclimate.models.loading import configuration, identity, load_tokenizer, load_weights, reading
@@ -74,7 +75,7 @@ from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.rows import EXAMPLE, WORD, emptied, encoded, places_of, read_at_places, with_labels, word_values
 from acclimate.tasks.tags import fallback
 from acclimate.tasks.task import PROBED
-from acclimate.tasks.thresholds import Decision, Threshold, decide
+from acclimate.tasks.thresholds import PREDICTIONS, Decision, Threshold, decide
 from acclimate.training.kernels import arithmetic
 from acclimate.training.loop import keep_some_freed_memory
 from acclimate.training.pieces import pad
@@ -359,6 +360,14 @@ def groups_of(examples: Sequence[Example], example_R: np.ndarray) -> np.ndarray:
     return cast(np.ndarray, group_B[example_R])
 
 
+@contextlib.contextmanager
+def _one_thread() -> Iterator[None]:
+    """A fit has small products: on two cores that others share, a second thread of BLAS took 35 times as long."""
+    with threadpool_limits(limits=1, user_api="blas"):
+        yield
+
+
+@_one_thread()
 def fit(
     states: Mapping[ReadOut, np.ndarray],
     target_R: np.ndarray,
@@ -374,20 +383,6 @@ def fit(
     target_R  as `probe_targets` gives it
     groups_R  as `groups_of` gives it: a group is in one fold. None: each row is a group
     """
-    # its products are small: on two cores that other work shares, a second thread of BLAS took 35 times as long
-    with threadpool_limits(limits=1, user_api="blas"):
-        return _fit(states, target_R, kind, labels, groups_R=groups_R, watch=watch)
-
-
-def _fit(
-    states: Mapping[ReadOut, np.ndarray],
-    target_R: np.ndarray,
-    kind: str,
-    labels: int,
-    *,
-    groups_R: np.ndarray | None,
-    watch: Watch,
-) -> tuple[ProbeLayer, dict[ReadOut, float]]:
     loss_of = _LOSSES[kind]
     if kind == "score":
         centre, unit = float(np.mean(target_R)), float(np.std(target_R)) or 1.0
@@ -403,11 +398,9 @@ def _fit(
         losses = np.zeros(len(STRENGTHS))
         counted_rows = 0
         wide = len(sample) < states_RD.shape[1]  # then each fit finds its own, in far less time
-        shared[name] = (
-            None
-            if wide or kind == "score"
-            else _principal(_standard(states_RD[sample], *state_scales(states_RD[sample])))
-        )
+        shared[name] = None
+        if not wide and kind != "score":
+            shared[name] = _principal(_standard(states_RD[sample], *state_scales(states_RD[sample])))
         for fold in range(FOLDS):
             watch(Progress("probe, fitting", next(fit_numbers), len(states) * FOLDS + 1, "fits"))
             held = fold_R == fold

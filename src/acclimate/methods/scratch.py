@@ -51,16 +51,8 @@ from acclimate.core.types import NOT_PREDICTED, Batch, Checkpoint, Document, Pro
 from acclimate.methods.adversarial import AdversarialLoss
 from acclimate.methods.recipes.mlm import NO_HEAD, with_steps
 from acclimate.methods.recipes.scratch import ScratchRecipe, Settings, positions
+from acclimate.models import encoder
 from acclimate.models.configuration import dropout_known
-from acclimate.models.encoder import (
-    family,
-    load_masked_language_model,
-    new_configuration,
-    new_encoder,
-    random_twin,
-    require_room,
-    training_flops,
-)
 from acclimate.models.heads import has_sparse_head, keeps_rows_apart, states_and_masked_logits
 from acclimate.models.loading import configuration as configuration_at
 from acclimate.models.loading import drawn_weights, head_drawn, identity, load_tokenizer, load_weights, reading
@@ -101,11 +93,8 @@ def adapt(recipe: ScratchRecipe, out: Path, *, watch: Watch = unwatched) -> Chec
     fixed = recipe.epochs or recipe.tokens or recipe.long_share or "dev" in corpora
     if checkpoint := finished(out, recipe, sources, extends=not fixed and recipe.masking_schedule == "constant"):
         return checkpoint
-    texts = [
-        open_text(corpora[name], out, recipe.least_words, name=name, watch=watch)
-        for name in ("corpus", "general")
-        if name in corpora
-    ]
+    names = [name for name in ("corpus", "general") if name in corpora]
+    texts = [open_text(corpora[name], out, recipe.least_words, name=name, watch=watch) for name in names]
     tokenizer = _tokenizer(recipe, texts, out, watch)
     model = model_of(recipe, tokenizer, watch=watch)
     objective = objective_of(recipe, model, watch=watch)
@@ -201,39 +190,34 @@ def model_of(recipe: ScratchRecipe, tokenizer: PreTrainedTokenizerBase, *, watch
     Raises ValueError where a given one cannot be loaded, or has fewer positions than a row has tokens.
     """
     if not recipe.model:
-        return encoder_for(recipe, tokenizer, vocabulary_size=len(tokenizer))
+        return encoder.new_encoder(
+            **vars(recipe.shape),
+            vocabulary_size=len(tokenizer),
+            longest=positions(recipe),
+            pad=tokenizer.pad_token_id,
+            seed=recipe.plan.seed,
+            hidden_dropout=recipe.dropout,
+            attention_dropout=recipe.attention_dropout,
+            initializer_range=recipe.initializer_range,
+            architecture=recipe.architecture,
+            ends=(tokenizer.cls_token_id, tokenizer.sep_token_id),
+        )
     dropouts = {"hidden_dropout": recipe.dropout, "attention_dropout": recipe.attention_dropout}
     if not dropout_known(recipe.model):
         watch(Progress(STAGE, 0, 0, "steps", {"note": "dropout of this family cannot be set, so it is unchanged"}))
         dropouts = {}
-    model = load_masked_language_model(recipe.model, **dropouts, seed=recipe.plan.seed)
+    model = encoder.load_masked_language_model(recipe.model, **dropouts, seed=recipe.plan.seed)
     if head_drawn(model):
         watch(Progress(STAGE, 0, 0, "steps", {"note": f"{recipe.model} has {NO_HEAD}"}))
     rows = {"max_tokens": recipe.max_tokens} | ({"long_tokens": recipe.long_tokens} if recipe.long_share else {})
     for name, tokens in rows.items():
-        require_room(model, tokens, name)
+        encoder.require_room(model, tokens, name)
     return model
-
-
-def encoder_for(recipe: ScratchRecipe, tokenizer: PreTrainedTokenizerBase, *, vocabulary_size: int) -> PreTrainedModel:
-    """Return an encoder with random weights, drawn with the plan's seed."""
-    return new_encoder(
-        **vars(recipe.shape),
-        vocabulary_size=vocabulary_size,
-        longest=positions(recipe),
-        pad=tokenizer.pad_token_id,
-        seed=recipe.plan.seed,
-        hidden_dropout=recipe.dropout,
-        attention_dropout=recipe.attention_dropout,
-        initializer_range=recipe.initializer_range,
-        architecture=recipe.architecture,
-        ends=(tokenizer.cls_token_id, tokenizer.sep_token_id),
-    )
 
 
 def new_encoder_configuration(recipe: ScratchRecipe) -> PreTrainedConfig:
     """Return the new encoder's configuration before its vocabulary is known."""
-    return new_configuration(
+    return encoder.new_configuration(
         recipe.shape,
         recipe.architecture,
         longest=positions(recipe),
@@ -338,10 +322,8 @@ def open_text(corpus: Corpus, out: Path, least_words: int, *, name: str, watch: 
         return np.frombuffer(path.read_bytes(), bool)
 
     text = CorpusView(corpus, ranks.first_then_all(find), document)
-    note = (
-        f"{name}: {len(text):,} of {len(corpus):,} documents have at least {least_words} words; the others are not used"
-    )
-    watch(Progress(STAGE, 0, 0, "steps", {"note": note}))
+    part = f"{len(text):,} of {len(corpus):,} documents have at least {least_words} words"
+    watch(Progress(STAGE, 0, 0, "steps", {"note": f"{name}: {part}; the others are not used"}))
     return text
 
 
@@ -390,28 +372,23 @@ class BatchPlan:
 
     def _rows(self, number: int, longest: int) -> Rows:
         tokens, text = self.tokens[number], self.texts[number]
-        whole_words = self.recipe.whole_words
-        if self.recipe.next_sentence:
-            return masked_pairs(
-                tokens, self.tokenizer, longest=longest, whole_words=whole_words, documents=text.mask, name=text.name
-            )
-        return masked_segments(tokens, longest=longest, whole_words=whole_words, documents=text.mask, name=text.name)
+        how: dict[str, Any] = {"longest": longest, "whole_words": self.recipe.whole_words}
+        how |= {"documents": text.mask, "name": text.name}
+        return (
+            masked_pairs(tokens, self.tokenizer, **how) if self.recipe.next_sentence else masked_segments(tokens, **how)
+        )
 
     def _stream(self, phase: Phase, number: int, *, first_step: int) -> Stream:
         plan = self.plan
         rising = self.recipe.masking_schedule == "steps"
         rate = rising_rate(self.recipe.masking, plan.steps) if rising else self.recipe.masking
-        if len(phase.rows) == 1:
-            return sampled_rows(
-                phase.rows[0], even(plan.batch, first_step), seed=plan.seed, rate=rate, beside=2 * number
-            )
-        windows = shares(plan.batch, phase.share, first_step)
-        return side_by_side(
-            [
-                sampled_rows(rows, window, seed=plan.seed, rate=rate, beside=2 * number + place)
-                for place, (rows, window) in enumerate(zip(phase.rows, windows, strict=True))
-            ]
-        )
+        alone = len(phase.rows) == 1
+        windows = [even(plan.batch, first_step)] if alone else shares(plan.batch, phase.share, first_step)
+        streams = [
+            sampled_rows(rows, window, seed=plan.seed, rate=rate, beside=2 * number + place)
+            for place, (rows, window) in enumerate(zip(phase.rows, windows, strict=True))
+        ]
+        return streams[0] if alone else side_by_side(streams)
 
 
 @dataclass(frozen=True, eq=False)
@@ -451,7 +428,7 @@ def untrained(model: str, out: Path, *, seed: int) -> Checkpoint:
     sources = {"model": identity(model)}
     if checkpoint := finished(out, recipe, sources):
         return checkpoint
-    random_model = random_twin(model, seed=seed)
+    random_model = encoder.random_twin(model, seed=seed)
     return write_checkpoint(out, random_model, load_tokenizer(model), recipe, sources, new_weights=True)
 
 
@@ -502,15 +479,15 @@ class NextSentenceLoss(Objective):
     def flops(self, batch: Batch) -> float:
         predicted = self.counts(batch)["mlm"] if has_sparse_head(self.model) else len(batch.ids)
         weights = sum(weight.numel() for weight in self.head.parameters() if weight.ndim > 1)
-        return training_flops(self.model, batch.lengths, predicted=predicted) + 6.0 * weights * len(batch)
+        return encoder.training_flops(self.model, batch.lengths, predicted=predicted) + 6.0 * weights * len(batch)
 
 
 def require_pairs(model: PreTrainedModel) -> None:
     """Raises ValueError for a model that is not a BERT with two token types."""
-    if family(model) != FAMILY or model.config.type_vocab_size < 2:
+    if encoder.family(model) != FAMILY or model.config.type_vocab_size < 2:
         raise ValueError(
-            f"next_sentence = true needs a BERT with two token types, but the model is a '{family(model)}'. Set "
-            "next_sentence=false"
+            f"next_sentence = true needs a BERT with two token types, but the model is a '{encoder.family(model)}'. "
+            "Set next_sentence=false"
         )
 
 

@@ -231,11 +231,7 @@ def adapt(recipe: TapterRecipe, out: Path, *, watch: Watch = unwatched) -> Check
     if recipe.permuted:
         vectors_VF = permuted(vectors_VF, targets.regularised_V, seed=recipe.plan.seed)
     objective = TapterLoss(
-        model,
-        vectors_VF,
-        targets.regularised_V,
-        regularisation=recipe.regularisation,
-        seed=recipe.plan.seed,
+        model, vectors_VF, targets.regularised_V, regularisation=recipe.regularisation, seed=recipe.plan.seed
     )
     mark = partial(with_regularised, regularised_V=targets.regularised_V, per=recipe.per, ids=recipe.ids)
     masked, plan = masked_run(tokens, recipe)

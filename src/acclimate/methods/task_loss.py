@@ -36,16 +36,8 @@ from acclimate.models.task_layers import ConditionalRandomField, crf_of, layer_o
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.rows import EDGES, word_values
 from acclimate.tasks.spans import best_answers
-from acclimate.tasks.tags import (
-    LETTERS,
-    all_tags,
-    converted,
-    entities,
-    fallback,
-    joined_tags,
-    scheme_of,
-)
-from acclimate.tasks.thresholds import labels_above
+from acclimate.tasks.tags import LETTERS, all_tags, converted, entities, fallback, joined_tags, scheme_of
+from acclimate.tasks.thresholds import PREDICTIONS
 from acclimate.training.kernels import kernels
 from acclimate.training.loop import keep_some_freed_memory
 from acclimate.training.objective import Objective
@@ -59,8 +51,9 @@ LAYER = re.compile(r"\.layers?\.(\d+)\.")  # of the name of a weight, in all fam
 AfterPiece = Callable[[Tensor, Piece], None]
 
 
-def _cross_entropy(logits_BC: Tensor, label_B: Tensor) -> Tensor:
-    return nn.functional.cross_entropy(logits_BC, label_B, reduction="sum")  # - log softmax(o)[label]
+def _cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
+    """(B, C) and (B,); of spans (B, T, 2) and (B, 2), where the softmax is over T, for either end."""
+    return nn.functional.cross_entropy(logits, target, reduction="sum")  # - log softmax(o)[label]
 
 
 def _binary_cross_entropy(logits_BC: Tensor, label_BC: Tensor) -> Tensor:
@@ -77,16 +70,12 @@ def _cross_entropy_of_tags(logits_BTC: Tensor, tags_BT: Tensor) -> Tensor:
     return nn.functional.cross_entropy(*flat, reduction="sum", ignore_index=NOT_PREDICTED)
 
 
-def _cross_entropy_of_ends(logits_BT2: Tensor, ends_B2: Tensor) -> Tensor:
-    return nn.functional.cross_entropy(logits_BT2, ends_B2, reduction="sum")  # softmax over T, for either end
-
-
 LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "sequence": _cross_entropy,
     "multilabel": _binary_cross_entropy,
     "score": _squared_error,
     "tokens": _cross_entropy_of_tags,
-    "span": _cross_entropy_of_ends,
+    "span": _cross_entropy,
 }
 """Kind of task -> (`outputs_of` a piece, `loss_targets` it) -> the loss as a sum over the piece."""
 
@@ -203,29 +192,9 @@ def _tagged_words(tags_BT: Tensor) -> tuple[Tensor, Tensor]:
     return places_BT[:, : max(1, int(lengths_B.max()))], lengths_B
 
 
-def _most_probable(logits_BC: np.ndarray, labels: Sequence[str]) -> list[Label]:
-    return [labels[int(code)] for code in logits_BC.argmax(-1)]
-
-
-def _numbers(logits_BC: np.ndarray, labels: Sequence[str]) -> list[Label]:
-    return [float(number) for number in logits_BC[:, 0]]
-
-
-PREDICTIONS: dict[str, Callable[[np.ndarray, Sequence[str]], list[Label]]] = {
-    "sequence": _most_probable,
-    "multilabel": labels_above,
-    "score": _numbers,
-}
-
-
 @torch.no_grad()
 def predict(
-    model: PreTrainedModel,
-    rows: Batch,
-    labels: Sequence[str],
-    *,
-    texts: Sequence[str] = (),
-    watch: Watch = unwatched,
+    model: PreTrainedModel, rows: Batch, labels: Sequence[str], *, texts: Sequence[str] = (), watch: Watch = unwatched
 ) -> list[Label]:
     """Return the model's predictions, in float32, by its kind of task.
 
@@ -384,11 +353,7 @@ def convert_tags(examples: Sequence[Example], tagging: Tagging) -> Sequence[Exam
     """Return the examples with their tags in the scheme."""
     if tagging == "given":
         return examples
-    return [
-        replace(example, label=converted(example.label, tagging))
-        for example in examples
-        if isinstance(example.label, tuple)
-    ]
+    return [replace(one, label=converted(one.label, tagging)) for one in examples if isinstance(one.label, tuple)]
 
 
 def restore_labels(predicted: list[Label], labels: Sequence[str], task: Prepared) -> list[Label]:

@@ -252,18 +252,9 @@ class StageInputs:
             return load_masked_language_model(
                 recipe.model, hidden_dropout=recipe.dropout, attention_dropout=recipe.attention_dropout
             )
-        return new_encoder(
-            layers=recipe.layers,
-            hidden=recipe.hidden,
-            heads=recipe.heads,
-            vocabulary_size=len(self.tokenizer),
-            longest=self.positions,
-            pad=self.tokenizer.pad_token_id,
-            seed=recipe.plan.seed,
-            hidden_dropout=recipe.dropout,
-            attention_dropout=recipe.attention_dropout,
-            initializer_range=recipe.initializer_range,
-        )
+        of_tokenizer = {"vocabulary_size": len(self.tokenizer), "pad": self.tokenizer.pad_token_id}
+        drawn = {"seed": recipe.plan.seed, "initializer_range": recipe.initializer_range}
+        return new_model(recipe, longest=self.positions, **of_tokenizer, **drawn)
 
     def stream(self) -> Stream:
         """Return the stream of rho_1 external batches, then one internal, and again; or of one kind of batches only."""
@@ -333,20 +324,17 @@ def _inputs(recipe: TlmRecipe) -> tuple[Prepared, dict[str, str]]:
     sources = {name: task.hashes[name] for name in ("about", "train")}
     if recipe.reads_corpus:
         if recipe.k:
-            _check_retrieved(recipe)
+            record = recipe.corpus.parent / RETRIEVAL
+            way_out = f"Retrieve it: acclimate data retrieve train.csv --corpus TEXTS --k {recipe.k}, or set k=0"
+            if not record.is_file():
+                raise ValueError(
+                    f"k = {recipe.k}, but {recipe.corpus} has no {record}, so it was not retrieved. {way_out}"
+                )
+            k = files.read_record(record)["recipe"]["k"]
+            if k != recipe.k:
+                raise ValueError(f"k = {recipe.k}, but {recipe.corpus} was retrieved with k = {k}. {way_out}")
         sources["corpus"] = Corpus(recipe.corpus).hash
     return task, sources | {name: identity(at) for name in ("model", "tokenizer") if (at := getattr(recipe, name))}
-
-
-def _check_retrieved(recipe: TlmRecipe) -> None:
-    """Raises ValueError unless `data retrieve` wrote the corpus with the recipe's k."""
-    record = recipe.corpus.parent / RETRIEVAL
-    way_out = f"Retrieve it: acclimate data retrieve train.csv --corpus TEXTS --k {recipe.k}, or set k=0"
-    if not record.is_file():
-        raise ValueError(f"k = {recipe.k}, but {recipe.corpus} has no {record}, so it was not retrieved. {way_out}")
-    k = files.read_record(record)["recipe"]["k"]
-    if k != recipe.k:
-        raise ValueError(f"k = {recipe.k}, but {recipe.corpus} was retrieved with k = {k}. {way_out}")
 
 
 def _epochs(recipe: TlmRecipe, task: Prepared) -> float:
@@ -382,16 +370,9 @@ def _cost(recipe: TlmRecipe, task: Prepared, out: Path, parameters: int) -> dict
     }
 
 
-def new_model(recipe: TlmRecipe) -> PreTrainedModel:
-    """Return an encoder of the recipe's size with random weights."""
-    return new_encoder(
-        layers=recipe.layers,
-        hidden=recipe.hidden,
-        heads=recipe.heads,
-        vocabulary_size=recipe.vocabulary,
-        longest=max(512, recipe.max_tokens),
-        pad=0,
-        seed=0,
-        hidden_dropout=recipe.dropout,
-        attention_dropout=recipe.attention_dropout,
-    )
+def new_model(recipe: TlmRecipe, **more: Any) -> PreTrainedModel:
+    """Return an encoder of the recipe's size with random weights. more: as of `new_encoder`"""
+    size: dict[str, Any] = {"layers": recipe.layers, "hidden": recipe.hidden, "heads": recipe.heads}
+    size |= {"hidden_dropout": recipe.dropout, "attention_dropout": recipe.attention_dropout}
+    size |= {"vocabulary_size": recipe.vocabulary, "longest": max(512, recipe.max_tokens), "pad": 0, "seed": 0}
+    return new_encoder(**size | more)

@@ -83,7 +83,14 @@ class DenoisingLoss(Objective):
         return {"denoising": int(np.count_nonzero(batch.tokens["labels"] != NOT_PREDICTED))}
 
     def forward(self, piece: Piece) -> dict[str, Tensor]:
-        return {"denoising": self.reconstruction(piece, self.vectors(piece))}
+        hidden_RTD = self.decoder(
+            input_ids=piece["input_ids"],  # padding is behind each row, where no token of the row sees it
+            encoder_hidden_states=self.vectors(piece)[:, None],  # the single key and value of each row
+            use_cache=False,
+        ).last_hidden_state
+        before_M = (piece["positions"] - 1).clamp(min=0)  # h_t is the state of the token before t
+        logits_MV = SPARSE_HEADS[family(self.model)](self.model, hidden_RTD.flatten(0, 1).index_select(0, before_M))
+        return {"denoising": masked_cross_entropy(logits_MV, piece)}
 
     def vectors(self, piece: Piece) -> Tensor:
         """(R, D) float32, s of each row: the vector of the tokens that are left of it."""
@@ -94,17 +101,6 @@ class DenoisingLoss(Objective):
         noisy = {"input_ids": ids_RK, "attention_mask": kept_RK.long()}  # x~
         hidden_RKD = hidden_states(self.model, noisy)
         return row_means(hidden_RKD, noisy) if self.read_out == "mean" else hidden_RKD[:, 0].float()
-
-    def reconstruction(self, piece: Piece, vectors_RD: Tensor) -> Tensor:
-        """Sum over the piece of -log P(x_t | x~), where the decoder has these vectors as s; a float32 scalar."""
-        hidden_RTD = self.decoder(
-            input_ids=piece["input_ids"],  # padding is behind each row, where no token of the row sees it
-            encoder_hidden_states=vectors_RD[:, None],  # the single key and value of each row
-            use_cache=False,
-        ).last_hidden_state
-        before_M = (piece["positions"] - 1).clamp(min=0)  # h_t is the state of the token before t
-        logits_MV = SPARSE_HEADS[family(self.model)](self.model, hidden_RTD.flatten(0, 1).index_select(0, before_M))
-        return masked_cross_entropy(logits_MV, piece)
 
     def flops(self, batch: Batch) -> float:
         kept_B = np.add.reduceat(batch.tokens[KEPT], batch.offsets[:-1])
@@ -168,9 +164,8 @@ def adapt(recipe: TsdaeRecipe, out: Path, *, watch: Watch = unwatched) -> Checkp
     require_room(model, recipe.max_tokens)
     tokens = ranks.first_then_all(lambda: corpus.tokens(tokenizer, watch=watch))
     plan = with_steps(recipe.plan, recipe.epochs, len(segments(tokens, recipe.max_tokens)) - 1)
-    texts = masked_stream(
-        tokens, batch=plan.batch, longest=recipe.max_tokens, seed=plan.seed, masked=0.0, random=0.0
-    )  # nothing is replaced, so these are the texts themselves
+    # nothing is replaced, so these are the texts themselves
+    texts = masked_stream(tokens, batch=plan.batch, longest=recipe.max_tokens, seed=plan.seed, masked=0.0, random=0.0)
 
     def stream(step: int) -> Batch:
         generator = np.random.default_rng([plan.seed, step, _DELETIONS])

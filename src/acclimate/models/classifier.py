@@ -42,8 +42,7 @@ from acclimate.models.task_layers import (
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-Problem = Literal["single_label_classification", "multi_label_classification", "regression"]
-PROBLEM_TYPES: dict[str, Problem] = {
+PROBLEM_TYPES: dict[str, Literal["regression", "single_label_classification", "multi_label_classification"]] = {
     "sequence": "single_label_classification",
     "multilabel": "multi_label_classification",
     "score": "regression",
@@ -55,11 +54,8 @@ SCORE = "score"  # what config.json calls the one output of a regression
 ENDS = ("start", "end")  # and the two of a span
 
 # how the names of architectures end, and their kind; all others are sequence classifiers
-_CLASSIFIERS = (
-    "ForSequenceClassification",
-    "ForPooledStates",
-    "ForMentionPairs",
-)  # the last as ForPooledStates was called
+# the last as ForPooledStates was called
+_CLASSIFIERS = ("ForSequenceClassification", "ForPooledStates", "ForMentionPairs")
 _ENDINGS = {"ForTokenClassification": TOKENS, ENDING: TOKENS, "ForQuestionAnswering": SPAN}
 _AUTO = {TOKENS: "AutoModelForTokenClassification", SPAN: "AutoModelForQuestionAnswering"}
 
@@ -199,8 +195,7 @@ def outputs_of_kind(kind: str, labels: Sequence[str]) -> tuple[str, ...]:
 def _auto(kind: str, pooling: Pooling, sequence_layer: SequenceLayer, layer: OutputLayer) -> Any:
     if layer != "linear":
         return SequenceTaggers
-    pooled_states = pooling != "pooler" or sequence_layer != "linear"
-    if pooled_states:
+    if pooling != "pooler" or sequence_layer != "linear":
         return PooledClassifiers
     return getattr(transformers, _AUTO.get(kind, "AutoModelForSequenceClassification"))
 
@@ -244,14 +239,8 @@ def head_in(config: PreTrainedConfig) -> Head:
     kind = kind_in(config)
     names: Any = config.id2label
     labels = tuple(names[index] for index in range(len(names)))
-    return Head(
-        kind,
-        outputs_of_kind(kind, labels),
-        pooling_of(config),
-        sequence_layer_of(config),
-        layer_of(config),
-        transitions_rate_of(config),
-    )
+    read_out = pooling_of(config), sequence_layer_of(config)
+    return Head(kind, outputs_of_kind(kind, labels), *read_out, layer_of(config), transitions_rate_of(config))
 
 
 def load_with_head(

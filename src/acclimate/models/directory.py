@@ -46,7 +46,12 @@ def require_usable(directory: Path) -> None:
     names = _readable(directory)
     _require_transformers_model(directory, names)
     if ADAPTER in names:
-        raise ValueError(_adapter(directory))
+        about = read_object(directory / ADAPTER, way_out=RESTORE)
+        raise ValueError(
+            f"{directory / ADAPTER}: adapters of peft would change the loaded weights (base model "
+            f"{about.get('base_model_name_or_path')!r:.80}). Merge them first: peft's merge_and_unload(), then "
+            "save_pretrained; or remove the file"
+        )
     if CONFIG not in names:
         return
     config = read_object(directory / CONFIG, way_out=RESTORE)
@@ -55,7 +60,12 @@ def require_usable(directory: Path) -> None:
         raise ValueError(quantised(str(directory), quantiser))
     _check_labels(directory / CONFIG, config)
     if TOKENIZER in names:
-        _check_length(directory / TOKENIZER)
+        path = directory / TOKENIZER
+        longest = read_object(path, way_out=RESTORE).get("model_max_length", 1)
+        if longest is not None and (
+            isinstance(longest, bool) or not isinstance(longest, int | float) or not longest >= 1
+        ):
+            raise DamagedError(f"{path}: model_max_length = {longest!r:.60} is not a number of at least 1. {RESTORE}")
     _require_shards(directory, names)
     encoder = directory / str(config.get(ENCODER_FOLDER, "")) / WEIGHTS
     if config.get(ENCODER_FOLDER) and not encoder.is_file():
@@ -171,9 +181,8 @@ def _readable(directory: Path) -> set[str]:
             raise ValueError(f"{path}: cannot be opened: {error.strerror}. {RESTORE}") from error
         if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
             kinds = {stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket"}
-            raise ValueError(
-                f"{path}: is {kinds.get(stat.S_IFMT(mode), 'a device')}, not a file, so it cannot be read. {RESTORE}"
-            )
+            kind = kinds.get(stat.S_IFMT(mode), "a device")
+            raise ValueError(f"{path}: is {kind}, not a file, so it cannot be read. {RESTORE}")
     return names
 
 
@@ -196,18 +205,8 @@ def _require_transformers_model(directory: Path, names: Collection[str]) -> None
     if MODULES in names and CONFIG not in names:
         below = sorted(path.parent for path in directory.glob(f"*/{CONFIG}") if any(path.parent.glob("*.safetensors")))
         if below:
-            raise ValueError(
-                f"{directory}: the encoder of this model of sentence-transformers is in {below[0]}. Give that path"
-            )
-
-
-def _adapter(directory: Path) -> str:
-    about = read_object(directory / ADAPTER, way_out=RESTORE)
-    return (
-        f"{directory / ADAPTER}: adapters of peft would change the loaded weights (base model "
-        f"{about.get('base_model_name_or_path')!r:.80}). Merge them first: peft's merge_and_unload(), then "
-        "save_pretrained; or remove the file"
-    )
+            what = "the encoder of this model of sentence-transformers"
+            raise ValueError(f"{directory}: {what} is in {below[0]}. Give that path")
 
 
 def _is_packed(name: str, kind: str, shape: tuple[int, ...]) -> bool:
@@ -228,9 +227,8 @@ def _require_shards(directory: Path, names: Collection[str]) -> None:
         if parts := SHARD.match(name):
             total, width = int(parts[3]), len(parts[3])
             if not 1 <= total <= 10_000:
-                raise ValueError(
-                    f"{directory / name}: the number of parts in the name is not between 1 and 10,000. {RESTORE}"
-                )
+                what = "the number of parts in the name"
+                raise ValueError(f"{directory / name}: {what} is not between 1 and 10,000. {RESTORE}")
             shards |= {f"{parts[1]}-{number:0{width}}-of-{parts[3]}.safetensors" for number in range(1, total + 1)}
     if missing_shards := sorted(shards - set(names)):
         excerpt = ", ".join(missing_shards[:NAMES_SHOWN]) + (", ..." if len(missing_shards) > NAMES_SHOWN else "")
@@ -258,10 +256,16 @@ def require_names(
         name, match = next(iter(words.items()))
         owner = _owner(match)
         if owner and not ENCODERS[owner].startswith(f"{prefix}."):
-            raise ValueError(
-                _mismatched(directory, f"model_type is {family!r}, but {name} is the name of a weight of {owner}")
-            )
-        raise ValueError(_wrapped(directory, match[1].removesuffix(f"{prefix}."), headers))
+            evidence = f"model_type is {family!r}, but {name} is the name of a weight of {owner}"
+            raise ValueError(_mismatched(directory, evidence))
+        wrapper = match[1].removesuffix(f"{prefix}.")
+        count = sum(name.startswith(wrapper) for name in headers)
+        raise ValueError(
+            f"{directory}: {count} of {len(headers)} weight names begin with {wrapper!r}, which transformers does not "
+            "expect, so the encoder would be random. Remove the prefix from each file F of weights: from "
+            f"safetensors.torch import load_file, save_file; save_file({{name.removeprefix({wrapper!r}): weight for "
+            'name, weight in load_file(F).items()}, F, {"format": "pt"})'
+        )
     rows, vocabulary_size = [headers[name][1][0] for name in words], config.get("vocab_size")
     if rows and isinstance(vocabulary_size, int) and vocabulary_size not in rows:
         evidence = f"vocab_size = {vocabulary_size:,}, but {next(iter(words))} has {rows[0]:,} rows"
@@ -278,10 +282,8 @@ def require_names(
     own = {current_name(name).removeprefix(f"{prefix}.") for name in headers}
     parts = [{name for name in own if name.startswith(f"{stem}.{layer}.")} for layer in range(min(layers, len(own)))]
     if layers > len(own) or not all(parts):
-        missing_layer = next((number for number, part in enumerate(parts) if not part), len(parts))
-        evidence = (
-            f"layer {missing_layer} of {layers:,} has no weight whose name begins with {prefix}.{stem}.{missing_layer}"
-        )
+        missing = next((number for number, part in enumerate(parts) if not part), len(parts))
+        evidence = f"layer {missing} of {layers:,} has no weight whose name begins with {prefix}.{stem}.{missing}"
         raise ValueError(_mismatched(directory, evidence))
     names = (f"{stem}.{layer}.{name}" for layer in range(layers) for name in layer_weights(family))
     if lost := [f"{prefix}.{name}" for name in names if name not in own]:
@@ -304,28 +306,16 @@ def lost_weights(source: str, names: Collection[str]) -> str:
 
 def _owner(words: re.Match[str]) -> str:
     """Return the family whose name the word embeddings have; "" if the name does not say."""
+    if words[2] == "tok":
+        return "modernbert"
     last = words[1].removesuffix(".").rpartition(".")[2]
-    return (
-        "modernbert"
-        if words[2] == "tok"
-        else next((family for family in ENCODERS if family.replace("-", "_") == last), "")
-    )
+    return next((family for family in ENCODERS if family.replace("-", "_") == last), "")
 
 
 def _mismatched(directory: Path, evidence: str) -> str:
     return (
         f"{directory}: {CONFIG} and the weights are of different models: {evidence}. The encoder would be random. "
         "Put both files of one model there"
-    )
-
-
-def _wrapped(directory: Path, wrapper: str, headers: Collection[str]) -> str:
-    count = sum(name.startswith(wrapper) for name in headers)
-    return (
-        f"{directory}: {count} of {len(headers)} weight names begin with {wrapper!r}, which transformers does not "
-        "expect, so the encoder would be random. Remove the prefix from each file F of weights: from "
-        f"safetensors.torch import load_file, save_file; save_file({{name.removeprefix({wrapper!r}): weight for "
-        'name, weight in load_file(F).items()}, F, {"format": "pt"})'
     )
 
 
@@ -341,23 +331,13 @@ def _check_labels(path: Path, config: Mapping[str, Any]) -> None:
     if not names or any(re.search(r"(ForMaskedLM|ForPreTraining|Model)$", name) for name in names):
         return  # no head: the labels are not read
     if {int(key) for key in labels} != {*range(len(labels))}:
-        excerpt = ", ".join([*labels][:NAMES_SHOWN])
-        raise DamagedError(
-            f"{path}: id2label has the numbers {excerpt}, but class numbers must be consecutive from 0. {RESTORE}"
-        )
+        numbers = f"id2label has the numbers {', '.join([*labels][:NAMES_SHOWN])}"
+        raise DamagedError(f"{path}: {numbers}, but class numbers must be consecutive from 0. {RESTORE}")
     if fault := next((label for label in labels.values() if not isinstance(label, str)), None):
         raise DamagedError(f"{path}: id2label has {fault!r:.60}, which is not text. {RESTORE}")
     name, count = Counter(labels.values()).most_common(1)[0] if labels else ("", 0)
     if count > 1:
         raise DamagedError(f"{path}: id2label has {name!r} for {count} classes. Give each class a different name")
     if config.get("problem_type") == "regression" and len(labels) > 1 and names[0].endswith("SequenceClassification"):
-        raise DamagedError(
-            f"{path}: problem_type is 'regression', which has one output, but id2label has {len(labels)}. {RESTORE}"
-        )
-
-
-def _check_length(path: Path) -> None:
-    """Raise DamagedError unless the length that the tokenizer states is a number from 1, or not stated."""
-    longest = read_object(path, way_out=RESTORE).get("model_max_length", 1)
-    if longest is not None and (isinstance(longest, bool) or not isinstance(longest, int | float) or not longest >= 1):
-        raise DamagedError(f"{path}: model_max_length = {longest!r:.60} is not a number of at least 1. {RESTORE}")
+        problem = "problem_type is 'regression', which has one output"
+        raise DamagedError(f"{path}: {problem}, but id2label has {len(labels)}. {RESTORE}")

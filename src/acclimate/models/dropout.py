@@ -39,11 +39,7 @@ def dropout_fields(family: str) -> tuple[str, ...]:
 
 
 def set_dropout(
-    config: PreTrainedConfig,
-    *,
-    attention: float | None = None,
-    hidden: float | None = None,
-    head: float | None = None,
+    config: PreTrainedConfig, *, attention: float | None = None, hidden: float | None = None, head: float | None = None
 ) -> None:
     """Set the dropout of a config, in place, before a model is made from it. None keeps the checkpoint's value.
 

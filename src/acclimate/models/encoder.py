@@ -122,14 +122,6 @@ def new_encoder(
     return model
 
 
-def _check_memory(shape: Shape, vocabulary: int) -> None:
-    """Raise ValueError where the weights alone would not fit this machine's memory."""
-    hidden = shape.hidden
-    weights = vocabulary * hidden + shape.layers * (4 * hidden**2 + 2 * hidden * (shape.intermediate or 4 * hidden))
-    what = f"an encoder with layers={shape.layers:,} and hidden={hidden:,} has {weights:,} weights, which take {{}} GB"
-    machines.require_memory(4 * weights, what, "Lower hidden or layers")
-
-
 def new_configuration(
     shape: Shape,
     architecture: Architecture,
@@ -146,7 +138,10 @@ def new_configuration(
             f"hidden is {shape.hidden}, which {shape.heads} heads cannot divide evenly. Make it a multiple of "
             f"{multiple}."
         )
-    _check_memory(shape, others.get("vocab_size", 0))
+    hidden, vocabulary = shape.hidden, others.get("vocab_size", 0)
+    weights = vocabulary * hidden + shape.layers * (4 * hidden**2 + 2 * hidden * (shape.intermediate or 4 * hidden))
+    what = f"an encoder with layers={shape.layers:,} and hidden={hidden:,} has {weights:,} weights, which take {{}} GB"
+    machines.require_memory(4 * weights, what, "Lower hidden or layers")
     width = 4 * shape.hidden if architecture == "bert" else 3 * shape.hidden // 2
     config: PreTrainedConfig = getattr(transformers, _NEW[architecture][0])(
         hidden_size=shape.hidden,

@@ -76,13 +76,11 @@ LAYER_MODULES = {
     "distilbert": (*_DISTILBERT_ATTENTION, "ffn.lin1", "ffn.lin2", "sa_layer_norm", "output_layer_norm"),
     "mpnet": (*(f"attention.attn.{name}" for name in "qkvo"), "attention.LayerNorm", *_FEED_FORWARD),
 }
+_GATED = ("mlp.gate", "mlp.up", "mlp.down")
 # the same, of modules that may have no bias
 LAYER_WEIGHTS = {
     "deberta": ("attention.self.in_proj",),
-    "eurobert": (
-        *(f"self_attn.{name}_proj" for name in "qkvo"),
-        *(f"mlp.{name}_proj" for name in ("gate", "up", "down")),
-    ),
+    "eurobert": tuple(f"{part}_proj" for part in (*(f"self_attn.{name}" for name in "qkvo"), *_GATED)),
     "modernbert": ("attn.Wqkv", "attn.Wo", "mlp_norm", "mlp.Wi", "mlp.Wo"),
 }
 # Families that count positions from behind the padding's id. positions_read says how the others count.
@@ -120,8 +118,7 @@ _BERT_NAMES = ModuleNames(
     second="output.dense",
 )
 PLACES: dict[str, ModuleNames] = {
-    "bert": _BERT_NAMES,
-    "camembert": _BERT_NAMES,
+    **dict.fromkeys(("bert", "camembert", "electra", "roberta", "xlm-roberta"), _BERT_NAMES),
     "deberta-v2": replace(
         _BERT_NAMES,
         into_heads=("attention.self.query_proj", "attention.self.key_proj", "attention.self.value_proj"),
@@ -134,7 +131,6 @@ PLACES: dict[str, ModuleNames] = {
         first="ffn.lin1",
         second="ffn.lin2",
     ),
-    "electra": _BERT_NAMES,
     # W_q, W_k and W_v are one matrix, one below the other; the first feed-forward matrix has two rows a neuron
     "modernbert": ModuleNames("layers", ("attn.Wqkv",), "attn.Wo", "mlp.Wi", "mlp.Wo"),
     "mpnet": replace(
@@ -142,24 +138,18 @@ PLACES: dict[str, ModuleNames] = {
         into_heads=("attention.attn.q", "attention.attn.k", "attention.attn.v"),
         out_of_heads="attention.attn.o",
     ),
-    "roberta": _BERT_NAMES,
-    "xlm-roberta": _BERT_NAMES,
 }
 BOTTLENECK = "adapter_bottleneck"  # of config.json
-_BERT_ADAPTERS = ("encoder.layer", ("attention.output.dropout", "output.dropout"))
 # family -> its layers, and in a layer the modules whose output goes through an adapter
 ADAPTER_PLACES: dict[str, tuple[str, tuple[str, str]]] = {
-    "bert": _BERT_ADAPTERS,
-    "camembert": _BERT_ADAPTERS,
-    "deberta": _BERT_ADAPTERS,
-    "deberta-v2": _BERT_ADAPTERS,
+    **dict.fromkeys(
+        ("bert", "camembert", "deberta", "deberta-v2", "electra", "roberta", "xlm-roberta"),
+        ("encoder.layer", ("attention.output.dropout", "output.dropout")),
+    ),
     "distilbert": ("transformer.layer", ("attention.out_lin", "ffn.dropout")),
-    "electra": _BERT_ADAPTERS,
     "modernbert": ("layers", ("attn.out_drop", "mlp")),
-    "roberta": _BERT_ADAPTERS,
-    "xlm-roberta": _BERT_ADAPTERS,
 }
-ADAPTED = tuple(ADAPTER_PLACES)  # families that can have adapters
+ADAPTED = tuple(sorted(ADAPTER_PLACES))  # families that can have adapters
 
 
 def require_encoder_config(config: Mapping[str, Any], where: str) -> None:
@@ -178,10 +168,8 @@ def require_encoder_config(config: Mapping[str, Any], where: str) -> None:
         if (quantisation := config.get(name)) is None:
             continue
         if not quantisation:
-            raise ValueError(
-                f"{where}: {name} in {CONFIG} is empty ({quantisation!r}), so the model cannot be loaded. "
-                "Remove the entry"
-            )
+            empty = f"{name} in {CONFIG} is empty ({quantisation!r})"
+            raise ValueError(f"{where}: {empty}, so the model cannot be loaded. Remove the entry")
         method = quantisation.get("quant_method") if isinstance(quantisation, dict) else None
         raise ValueError(quantised(where, f"{name} in {CONFIG}" + (f": {method}" if method else "")))
     if family not in ENCODERS or config.get("is_encoder_decoder") is True:
@@ -209,11 +197,7 @@ def _check_fields(config: Mapping[str, Any], where: str) -> None:
     and an id of the padding that the vocabulary lacks.
     """
     fewest_types = 0 if family_in(config) in ("deberta", "deberta-v2") else 1
-    for name, least in (
-        *((name, 1) for name in NUMBERS),
-        ("pad_token_id", 0),
-        ("type_vocab_size", fewest_types),
-    ):
+    for name, least in (*((name, 1) for name in NUMBERS), ("pad_token_id", 0), ("type_vocab_size", fewest_types)):
         value = config.get(name, least)
         may_be_other = value is None or (name == "pad_token_id" and value == -1)  # none
         if not may_be_other and (not isinstance(value, int) or isinstance(value, bool) or value < least):
@@ -221,23 +205,18 @@ def _check_fields(config: Mapping[str, Any], where: str) -> None:
                 f"{where}: {name} in {CONFIG} is {value!r:.80}, but must be a whole number of at least {least}. "
                 "Restore the file, or save the model there again"
             )
-    width, heads = (
-        config.get("hidden_size", config.get("dim")),
-        config.get("num_attention_heads", config.get("n_heads")),
-    )
-    faults = {
-        f"num_attention_heads = {heads} does not divide hidden_size = {width}": "head_dim" not in config
-        and family_in(config) not in ("funnel", "mobilebert")
-        and bool(width and heads and width % heads),
-        f"pad_token_id = {config.get('pad_token_id')} is not below vocab_size = {config.get('vocab_size')}": (
-            config.get("pad_token_id") or 0
-        )
-        >= (config.get("vocab_size") or math.inf),
-        f"hidden_act = {config.get('hidden_act')!r:.80} is no activation of transformers, such as 'gelu'": (
-            "hidden_act" in config and str(config["hidden_act"]) not in ACTIVATIONS
-        ),
-    }
-    if fault := next((fault for fault, is_true in faults.items() if is_true), ""):
+    width = config.get("hidden_size", config.get("dim"))
+    heads = config.get("num_attention_heads", config.get("n_heads"))
+    pad, size, activation = (config.get(name) for name in ("pad_token_id", "vocab_size", "hidden_act"))
+    fault = ""
+    apart = "head_dim" in config or family_in(config) in ("funnel", "mobilebert")  # the width is not that of all heads
+    if not apart and width and heads and width % heads:
+        fault = f"num_attention_heads = {heads} does not divide hidden_size = {width}"
+    elif (pad or 0) >= (size or math.inf):
+        fault = f"pad_token_id = {pad} is not below vocab_size = {size}"
+    elif "hidden_act" in config and str(activation) not in ACTIVATIONS:
+        fault = f"hidden_act = {activation!r:.80} is no activation of transformers, such as 'gelu'"
+    if fault:
         raise ValueError(f"{where}: in {CONFIG}, {fault}. Restore the file, or save the model there again")
 
 
@@ -267,10 +246,8 @@ def _no_encoder(where: str, family: str, classes: Sequence[str], config: Mapping
 
 def layer_weights(family: str) -> list[str]:
     """Return the names of weights that each layer of the family has, after the layer's number; [] if not known here."""
-    modules, weights = LAYER_MODULES.get(family, ()), LAYER_WEIGHTS.get(family, ())
-    return [f"{module}.{kind}" for module in modules for kind in ("bias", "weight")] + [
-        f"{module}.weight" for module in weights
-    ]
+    names = [f"{module}.{kind}" for module in LAYER_MODULES.get(family, ()) for kind in ("bias", "weight")]
+    return [*names, *(f"{module}.weight" for module in LAYER_WEIGHTS.get(family, ()))]
 
 
 def first_position(family: str, pad: int | None) -> int:

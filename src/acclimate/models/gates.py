@@ -169,7 +169,7 @@ def places_of(model: PreTrainedModel) -> ModuleNames:
     if (name := family(model)) not in PLACES:
         raise ValueError(
             f"'{name}': acclimate does not know where the heads of this family are, so it cannot gate or mask them. "
-            f"Use a model of one of these families: {', '.join(PLACES)}"
+            f"Use a model of one of these families: {', '.join(sorted(PLACES))}"
         )
     return PLACES[name]
 

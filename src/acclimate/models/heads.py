@@ -33,24 +33,9 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-def _bert(model: Any, hidden_MD: Tensor) -> Tensor:
-    logits_MV: Tensor = model.cls(hidden_MD)
-    return logits_MV
-
-
-def _roberta(model: Any, hidden_MD: Tensor) -> Tensor:
-    logits_MV: Tensor = model.lm_head(hidden_MD)
-    return logits_MV
-
-
 def _distilbert(model: Any, hidden_MD: Tensor) -> Tensor:
     transformed_MD = model.vocab_layer_norm(model.activation(model.vocab_transform(hidden_MD)))
     logits_MV: Tensor = model.vocab_projector(transformed_MD)
-    return logits_MV
-
-
-def _electra(model: Any, hidden_MD: Tensor) -> Tensor:
-    logits_MV: Tensor = model.generator_lm_head(model.generator_predictions(hidden_MD))
     return logits_MV
 
 
@@ -60,21 +45,14 @@ def _deberta(model: Any, hidden_MD: Tensor) -> Tensor:
     return logits_MV
 
 
-def _modernbert(model: Any, hidden_MD: Tensor) -> Tensor:
-    logits_MV: Tensor = model.decoder(model.head(hidden_MD))
-    return logits_MV
-
-
+# family -> (model, hidden_MD) -> logits_MV
 SPARSE_HEADS: dict[str, Callable[[Any, Tensor], Tensor]] = {
-    "bert": _bert,
-    "camembert": _roberta,
-    "deberta": _deberta,
-    "deberta-v2": _deberta,
+    "bert": lambda model, hidden_MD: model.cls(hidden_MD),
     "distilbert": _distilbert,
-    "electra": _electra,
-    "modernbert": _modernbert,
-    "roberta": _roberta,
-    "xlm-roberta": _roberta,
+    "electra": lambda model, hidden_MD: model.generator_lm_head(model.generator_predictions(hidden_MD)),
+    "modernbert": lambda model, hidden_MD: model.decoder(model.head(hidden_MD)),
+    **dict.fromkeys(("camembert", "roberta", "xlm-roberta"), lambda model, hidden_MD: model.lm_head(hidden_MD)),
+    **dict.fromkeys(("deberta", "deberta-v2"), _deberta),
 }
 
 
@@ -98,16 +76,10 @@ class LayerNames:
 
 # ModernBERT is missing: it adds to the states outside of its modules.
 _BERT = LayerNames("encoder.layer", "attention.output", "attention.self.query")
-_DEBERTA = LayerNames("encoder.layer", "attention.output")
 POSITIONWISE: dict[str, LayerNames] = {
-    "bert": _BERT,
-    "camembert": _BERT,
-    "deberta": _DEBERTA,
-    "deberta-v2": _DEBERTA,
+    **dict.fromkeys(("bert", "camembert", "electra", "roberta", "xlm-roberta"), _BERT),
+    **dict.fromkeys(("deberta", "deberta-v2"), LayerNames("encoder.layer", "attention.output")),
     "distilbert": LayerNames("transformer.layer", "sa_layer_norm", "attention.q_lin"),
-    "electra": _BERT,
-    "roberta": _BERT,
-    "xlm-roberta": _BERT,
 }
 ASKED = "positions_that_are_read"  # attribute of a mask: the queries that attention has to answer; others may get 0
 

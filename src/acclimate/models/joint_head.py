@@ -88,9 +88,8 @@ def as_classifier(model: PreTrainedModel, head: nn.Sequential, kind: str, labels
     """
     assert family(model) in ALIKE, family(model)
     outputs = (SCORE,) if kind == "score" else tuple(labels)
-    skipped = first_position(
-        family(model), model.config.pad_token_id
-    )  # RoBERTa's positions begin behind the padding's id
+    # RoBERTa's positions begin behind the padding's id
+    skipped = first_position(family(model), model.config.pad_token_id)
     dimensions: Any = {name: getattr(model.config, name) for name in _TAKEN_OVER}
     config = transformers.ElectraConfig(
         **dimensions,
@@ -104,10 +103,8 @@ def as_classifier(model: PreTrainedModel, head: nn.Sequential, kind: str, labels
     if prompt := getattr(model.config, FIELD, 0):
         setattr(config, FIELD, prompt)
     with seeded(0):
-        tagger, text_classifier = (
-            transformers.ElectraForTokenClassification,
-            transformers.ElectraForSequenceClassification,
-        )
+        tagger = transformers.ElectraForTokenClassification
+        text_classifier = transformers.ElectraForSequenceClassification
         classifier = (tagger if kind == TOKENS else text_classifier)(config)
         if bottleneck := bottleneck_of(model.config):
             attach_adapters(classifier, bottleneck)

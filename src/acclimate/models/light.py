@@ -232,11 +232,7 @@ def _as_template(processor: dict[str, Any], *, separators: int, type_of_second: 
     cls, cls_id = processor["cls"]
     sep, sep_id = processor["sep"]
     separator = {"SpecialToken": {"id": sep, "type_id": 0}}
-    single = [
-        {"SpecialToken": {"id": cls, "type_id": 0}},
-        {"Sequence": {"id": "A", "type_id": 0}},
-        separator,
-    ]
+    single = [{"SpecialToken": {"id": cls, "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}, separator]
     second = [
         {"Sequence": {"id": "B", "type_id": type_of_second}},
         {"SpecialToken": {"id": sep, "type_id": type_of_second}},

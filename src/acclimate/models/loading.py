@@ -12,7 +12,7 @@ import re
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache, lru_cache
 from logging import ERROR
 from pathlib import Path
@@ -23,6 +23,7 @@ from acclimate.core.files import MANIFEST, check_manifest, read_json, read_objec
 from acclimate.core.hub import failures, hub_errors
 from acclimate.core.names import nearest_folder
 from acclimate.core.randomness import seeded
+from acclimate.models import formats
 from acclimate.models.directory import (
     current_name,
     file_of_weight,
@@ -35,25 +36,14 @@ from acclimate.models.directory import (
 )
 from acclimate.models.dropout import dropout_fields
 from acclimate.models.families import ENCODERS, require_encoder_config
-from acclimate.models.formats import (
-    ENCODER,
-    FAMILY,
-    PROVENANCE,
-    SAFE_ENDINGS,
-    VARIANT,
-    own_weights,
-    read_configuration,
-    weight_files,
-)
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 EMBEDDED = "embedded"  # names the encoder that comes with the package
 SCRATCH = "scratch"  # in place of a race's model: a small encoder is pretrained first
-FOLDER = (
-    Path(__file__).parent / EMBEDDED
-)  # of its weights, tokenizer, card and logs; recipes/embedded/ship.py writes it
+# of its weights, tokenizer, card and logs; recipes/embedded/ship.py writes it
+FOLDER = Path(__file__).parent / EMBEDDED
 FACTS = "embedded.json"  # of this folder: what was measured of the encoder
 MADE_FROM = "sentence-transformers/all-MiniLM-L6-v2 (Apache-2.0)"
 UNSTATED = "No model is given: this run uses the embedded encoder, which comes with acclimate."
@@ -66,7 +56,7 @@ WIDTHS = ("hidden_size", "intermediate_size", "vocab_size", "embedding_size", "d
 LAYERS = ("num_hidden_layers", "n_layers", "num_attention_heads", "n_heads", "num_hidden_groups")
 LENGTHS = ("max_position_embeddings",)
 MOST_SIZE, MOST_LAYERS = 1 << 20, 1000  # where the weights do not say more
-BESIDE = (MANIFEST, PROVENANCE, FACTS)  # files that it does not hash
+BESIDE = (MANIFEST, formats.PROVENANCE, FACTS)  # files that it does not hash
 PATIENCE = 10.0  # seconds that the hub may take to answer
 HURRY = 2.0  # the same where its answer only decides what a message says
 WAY_OUT = "give the path of a directory that contains config.json and model.safetensors"
@@ -113,13 +103,10 @@ def hub_answers() -> bool:
     unreadable = getattr(sys.modules[failed[-1].__module__], "InvalidURL", ValueError)
 
     def ask() -> None:
-        try:
+        # the last three: the environment names a proxy that the library cannot use
+        with suppress(*failed, ValueError, ImportError, unreadable):
             hub.get_hf_file_metadata(hub.hf_hub_url(LARGER[0], "config.json"), timeout=HURRY)
-        except failed:
-            return
-        except (ValueError, ImportError, unreadable):  # the environment names a proxy that the library cannot use
-            return
-        answers.append(True)
+            answers.append(True)
 
     thread = threading.Thread(target=ask, daemon=True)  # the timeout does not hold for the look-up of the hub's name
     thread.start()
@@ -135,12 +122,9 @@ def load_tokenizer(model: str | os.PathLike[str]) -> PreTrainedTokenizerBase:
         try:
             tokenizer = transformers.AutoTokenizer.from_pretrained(where, trust_remote_code=False)
         except ValueError as error:
-            below = Path(where) / "tokenizer"
-            way_out = (
-                f". The directory {below} has one: give that path"
-                if (below / "tokenizer.json").exists()
-                else f": {error}"
-            )
+            below, way_out = Path(where) / "tokenizer", f": {error}"
+            if (below / "tokenizer.json").exists():
+                way_out = f". The directory {below} has one: give that path"
             if any(Path(where).glob("*.model")):  # pip lets sentencepiece and a protobuf too old for it be installed
                 way_out = f"{way_out.rstrip('.')}. If protobuf is older than sentencepiece: pip install -U protobuf"
             raise ValueError(f"{where}: contains no tokenizer that transformers can read{way_out}") from error
@@ -172,8 +156,8 @@ def load_weights(kind: Any, where: str, config: PreTrainedConfig, seed: int) -> 
     from acclimate.models.light import with_adapters
 
     require_safetensors(where)
-    weights = own_weights(where, config)
-    source = {"variant": VARIANT} if getattr(config, FAMILY, "") else {}
+    weights = formats.own_weights(where, config)
+    source = {"variant": formats.VARIANT} if getattr(config, formats.FAMILY, "") else {}
     loader = with_adapters(kind, config)
     if weights is not None:  # the Auto classes ask for a directory
         with torch.device("meta"):
@@ -233,9 +217,8 @@ def move_to_torch_memory(model: PreTrainedModel) -> None:
 
 def head_drawn(model: PreTrainedModel) -> bool:
     """Return True if a loaded model's head is random, because the checkpoint lacks a weight of it other than a bias."""
-    return any(
-        not name.startswith(f"{model.base_model_prefix}.") and "bias" not in name for name in drawn_weights(model)
-    )
+    encoder = f"{model.base_model_prefix}."
+    return any(not name.startswith(encoder) and "bias" not in name for name in drawn_weights(model))
 
 
 def drawn_weights(model: PreTrainedModel) -> frozenset[str]:
@@ -317,17 +300,16 @@ def check_unchanged(directory: Path) -> None:
     manifest = directory / MANIFEST
     if not manifest.is_file():
         return
-    way_out = (
-        f"Copy it again, or repeat the command that created it. If you changed the model yourself, delete {manifest}"
-    )
+    way_out = "Copy it again, or repeat the command that created it. If you changed the model yourself, delete "
+    way_out += str(manifest)
     listed = read_json(manifest, way_out=way_out)
     if not isinstance(listed, dict) or not any(SHA256.fullmatch(str(content)) for content in listed.values()):
         return
     names = [
         name
         for name in listed
-        if ("/" not in name or name.startswith(f"{ENCODER}/"))
-        and Path(name).suffix in SAFE_ENDINGS
+        if ("/" not in name or name.startswith(f"{formats.ENCODER}/"))
+        and Path(name).suffix in formats.SAFE_ENDINGS
         and (name.endswith(".safetensors") or (directory / name).is_file())  # what else is needed is missed when read
     ]
     check_manifest(directory, names=names, way_out=way_out)
@@ -351,9 +333,7 @@ def check_sizes(directory: Path) -> None:
     most = dict.fromkeys(WIDTHS, largest) | dict.fromkeys(LAYERS, max(len(shapes), MOST_LAYERS))
     most |= dict.fromkeys(LENGTHS, max(largest, MOST_SIZE))
     for name, value in config.items():
-        if name not in most or value is None:
-            continue
-        if value > most[name]:
+        if name in most and value is not None and value > most[name]:
             has = f"more than the weights in {directory} have" if shapes else f"at most {most[name]:,} can be read"
             raise ValueError(f"{path}: {name} = {value:,}: {has}. {way_out}")
 
@@ -384,7 +364,7 @@ def _require_every_weight(where: str, content: str) -> None:
     import transformers
 
     config = configuration(where)
-    if getattr(config, FAMILY, "") or not ENCODERS[config.model_type]:
+    if getattr(config, formats.FAMILY, "") or not ENCODERS[config.model_type]:
         return
     kind: Any = transformers.AutoModelForMaskedLM  # its class methods are untyped in transformers
     with torch.device("meta"):
@@ -408,7 +388,7 @@ def configuration(where: str) -> PreTrainedConfig:
         raise ValueError(
             f"{where}: contains no config.json, so transformers cannot load it. Give the directory of a checkpoint."
         )
-    config = read_configuration(where)
+    config = formats.read_configuration(where)
     if not Path(where).is_dir():
         _check_cached(where)  # it has been fetched now
     needed = {"architectures": "a list of names of classes"}
@@ -522,9 +502,9 @@ def identity(model: str | os.PathLike[str]) -> str:
     if not directory.is_dir():
         return os.fspath(model)
     content = hashlib.sha256()
-    encoder_files = [file for file in weight_files(directory) if file.parent != directory]
+    encoder_files = [file for file in formats.weight_files(directory) if file.parent != directory]
     for file in [*sorted(directory.iterdir()), *encoder_files]:
-        if file.is_file() and file.suffix in SAFE_ENDINGS and file.name not in BESIDE:
+        if file.is_file() and file.suffix in formats.SAFE_ENDINGS and file.name not in BESIDE:
             content.update(f"{file.relative_to(directory)} {sha256_of_input(file)}\n".encode())
     if (modules := sentence_modules(directory)) is not None:
         for file, name in modules.files():
@@ -543,7 +523,7 @@ def origin(model: str | os.PathLike[str]) -> str:
     directory = Path(model).expanduser()
     if not directory.is_dir():
         return model if isinstance(model, str) and HUB_ID.fullmatch(model) else ""
-    about = read_json(directory / PROVENANCE) if (directory / PROVENANCE).exists() else None
+    about = read_json(directory / formats.PROVENANCE) if (directory / formats.PROVENANCE).exists() else None
     return str(about.get("origin", "")) if isinstance(about, dict) else ""
 
 

@@ -67,7 +67,12 @@ def native_classifier(model: PreTrainedModel) -> PreTrainedModel | None:
     if hasattr(native_config, "classifier_bias"):
         native_config.classifier_bias = True
     candidate = _native_candidate(model, native_config)
-    layers = _head_layers(candidate)
+    prefix = f"{candidate.base_model_prefix}."
+    layers = [
+        layer
+        for name, layer in candidate.named_modules()
+        if not name.startswith(prefix) or name.startswith(f"{prefix}pooler")
+    ]
     linears = [layer for layer in layers if isinstance(layer, nn.Linear)]
     norms = [layer for layer in layers if isinstance(layer, nn.LayerNorm)]
     if len(linears) != 2 or len(norms) > 1 or linears[0].out_features != linears[1].in_features:
@@ -85,16 +90,6 @@ def _native_candidate(model: PreTrainedModel, config: PreTrainedConfig) -> PreTr
     candidate.base_model.load_state_dict(model.base_model.state_dict(), strict=False)
     candidate.train(False)
     return candidate
-
-
-def _head_layers(model: PreTrainedModel) -> list[nn.Module]:
-    """Return the layers between the encoder's states and the logits, in the order in which the class names them."""
-    prefix = f"{model.base_model_prefix}."
-    return [
-        layer
-        for name, layer in model.named_modules()
-        if not name.startswith(prefix) or name.startswith(f"{prefix}pooler")
-    ]
 
 
 def _rows(weight_CD: Tensor) -> tuple[Tensor, Tensor]:

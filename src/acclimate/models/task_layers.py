@@ -53,14 +53,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from acclimate.models.dropout import DROPOUT_FIELDS
-from acclimate.models.formats import (
-    CRF_LAYERS,
-    OF_PLACES,
-    OutputLayer,
-    Pooling,
-    SequenceLayer,
-    times_hidden,
-)
+from acclimate.models.formats import CRF_LAYERS, OF_PLACES, OutputLayer, Pooling, SequenceLayer, times_hidden
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel

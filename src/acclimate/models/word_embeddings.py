@@ -19,10 +19,8 @@ import numpy as np
 from acclimate.core.types import Progress, Watch, unwatched
 
 CONTINUED = "##"  # WordPiece writes it before a piece that continues a word
-SPACES = (
-    "\u0120",
-    "\u2581",
-)  # byte-level tokenizers and SentencePiece write one of these before a piece that begins one
+# byte-level tokenizers and SentencePiece write one of these before a piece that begins one
+SPACES = ("\u0120", "\u2581")
 ROWS = 16_384  # rows of a block: computations on a table need memory for one block
 OVER = ("all pieces", "pieces of the texts")  # the two sets of pieces that embedding_distances takes means over
 TEXTS = 1000  # number of texts that are tokenized together

@@ -15,7 +15,7 @@ from itertools import pairwise
 
 from acclimate.core.figures import has, listed, metric_text, p_text, percent, points, rough_duration
 from acclimate.methods.ranking.bm25 import BM25
-from acclimate.races.compare import MAIN, Contrast
+from acclimate.races.compare import Contrast
 from acclimate.races.outcome import CellResult, Outcome, probe_row, rows
 from acclimate.reports.page import amount
 from acclimate.reports.table import FROZEN, UNADAPTED, UNTOUCHED, ContestantRow, interval_text
@@ -71,7 +71,15 @@ def answer_in_words(outcome: Outcome) -> RaceAnswer:
     if outcome.first_impression:
         return _impression(outcome, raced)
     if outcome.only_probed:
-        probes = filter(None, [_probe_scores(outcome, raced), represented(outcome)])
+        [untouched] = [row for row in raced if row.contestant == UNTOUCHED]
+        beside = [
+            f"; {row.contestant}, {_requirement(row)}, {_figures(row)}"
+            for row in raced
+            if row.contestant in outcome.baselines
+        ]
+        model = "frozen model" if outcome.alone else "frozen, untouched model"
+        probe_scores = f"A probe of the {model} scores {_figures(untouched)}{''.join(beside)}."
+        probes = filter(None, [probe_scores, represented(outcome)])
         return RaceAnswer("none", "Nothing was fine-tuned.", (*probes, *remarks))
     answer = outcome.answer
     if answer is None:
@@ -237,17 +245,6 @@ def _scores(raced: Sequence[ContestantRow], untouched: str = "the untouched mode
     return f"{_capital(listed(scores))} points of {metric_text(raced[0].metric)}"
 
 
-def _probe_scores(outcome: Outcome, raced: Sequence[ContestantRow]) -> str:
-    [untouched] = [row for row in raced if row.contestant == UNTOUCHED]
-    beside = [
-        f"; {row.contestant}, {_requirement(row)}, {_figures(row)}"
-        for row in raced
-        if row.contestant in outcome.baselines
-    ]
-    model = "frozen model" if outcome.alone else "frozen, untouched model"
-    return f"A probe of the {model} scores {_figures(untouched)}{''.join(beside)}."
-
-
 def represented(outcome: Outcome) -> str:
     """Return in a sentence what adapting did to what the encoders represent, by their probes; "" if no probe of an
     adapted model was compared with that of the untouched model.
@@ -273,18 +270,14 @@ def represented(outcome: Outcome) -> str:
             evidence = _likely(contrast)
             name = outcome.cells[contrast.against.key].contestant
             clauses.append(f"the probe of {name} is {word} than the untouched model's by {gap} ({evidence})")
-    remainder = (
-        "" if all(contrast.established for contrast in contrasts) else "; the other probes' differences may be chance"
-    )
-    return f"Before fine-tuning, adapting changed what the encoder represents: {'; '.join(clauses)}{remainder}."
+    if not all(contrast.established for contrast in contrasts):
+        clauses.append("the other probes' differences may be chance")
+    return f"Before fine-tuning, adapting changed what the encoder represents: {'; '.join(clauses)}."
 
 
 def probe_contrasts(outcome: Outcome) -> list[Contrast]:
     """Return the comparisons of probes of adapted models with that of the untouched model, by the main metric."""
-    name = probe_row(UNTOUCHED)
-    compared = [
-        contrast for contrast in outcome.compared.contrasts if contrast.against.name == name and contrast.metric == MAIN
-    ]
+    compared = outcome.compared.named(probe_row(UNTOUCHED))
     return [contrast for contrast in compared if outcome.cells[contrast.against.key].scores[0].adaptation is not None]
 
 

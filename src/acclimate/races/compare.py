@@ -111,6 +111,10 @@ class Compared:
     intervals: Mapping[tuple[Key, str], Interval]
     contrasts: tuple[Contrast, ...]
 
+    def named(self, name: str) -> list[Contrast]:
+        """Return the comparisons of this name by the main metrics."""
+        return [contrast for contrast in self.contrasts if contrast.against.name == name and contrast.metric == MAIN]
+
     def contrast(self, key: Key, name: str, metric: str = MAIN) -> Contrast | None:
         """Return the comparison of this cell that has this name; None if it was not made."""
         return self._contrasts_by_place.get((key, name, metric))
@@ -155,8 +159,13 @@ def compare(cells: Mapping[Key, CellResult], against: Sequence[Against], means: 
                     by_key[pairing.key], compared_parts[pairing.key], compared_parts[reference]
                 )
             else:
-                _check_items(cells[pairing.key], cells[reference])
-                comparison = _difference(cells[pairing.key], draws[pairing.key, name], draws[reference, name])
+                one, other = cells[pairing.key], cells[reference]
+                if one.scores[0].ids != other.scores[0].ids:
+                    raise ValueError(
+                        f"{one.row} and {other.row} have scores on different items of {one.column}, so they cannot be "
+                        "compared. Score both on the same items"
+                    )
+                comparison = _difference(one, draws[pairing.key, name], draws[reference, name])
             if comparison is not None:
                 comparisons.append((pairing, reference, name, comparison))
     return Compared(draws, intervals, tuple(_corrected(comparisons)))
@@ -288,14 +297,6 @@ def _mean_comparison(
         return None
     weights = mean.weights if len(pairs) == len(ours) else [1 / len(pairs)] * len(pairs)
     return mean_difference([one for one, _ in pairs], [other for _, other in pairs], weights)
-
-
-def _check_items(one: CellResult, other: CellResult) -> None:
-    if one.scores[0].ids != other.scores[0].ids:
-        raise ValueError(
-            f"{one.row} and {other.row} have scores on different items of {one.column}, so they cannot be "
-            "compared. Score both on the same items"
-        )
 
 
 def mean_cost(costs: Iterable[Cost]) -> Cost:

@@ -53,11 +53,7 @@ class Adapting:
 
 
 def check_adaptations(
-    contestants: Sequence[Adapting],
-    config: PreTrainedConfig,
-    *,
-    max_tokens: int,
-    losses: tuple[str, int] | None = None,
+    contestants: Sequence[Adapting], config: PreTrainedConfig, *, max_tokens: int, losses: tuple[str, int] | None = None
 ) -> None:
     """Raises ValueError, in terms of settings, where a contestant could not adapt a model of this config, or where the
     adapted model could not be fine-tuned or read: what its job would find out hours later.
@@ -86,11 +82,8 @@ def check_adaptations(
     for contestant in contestants:
         has_prompt = bool(getattr(config, FIELD, 0))  # a prompt, with which it goes on
         prompt = 0 if has_prompt else contestant.method.prompt(contestant.recipe)
-        behind = (
-            0
-            if has_prompt and contestant.method.prompt(contestant.recipe)
-            else contestant.method.behind(contestant.recipe)
-        )
+        has_own = has_prompt and contestant.method.prompt(contestant.recipe)
+        behind = 0 if has_own else contestant.method.behind(contestant.recipe)
         read = {f"{contestant.group}.max_tokens=": getattr(contestant.recipe, "max_tokens", 0)}
         if prompt:
             longest_row = "max_tokens=" if is_python() else "--max-tokens "
@@ -342,11 +335,15 @@ def tested_probe(fitted: Job, task: Prepared) -> Job:
     """Return the job that is the one look of a fitted probe at the test set."""
     contents = {name: task.hashes[name] for name in ("about", "test")}
     label = f"test {fitted.label}"
-    job_settings = {"by": label, "precision": fitted.settings["precision"]}
-    job_settings |= {name: value for name, value in fitted.settings.items() if name == "model"}  # a hub id
-    contents |= {name: value for name, value in fitted.contents.items() if name == "model"}
+    job_settings = {"by": label, "precision": fitted.settings["precision"], **_model_in(fitted.settings)}
+    contents |= _model_in(fitted.contents)
     places = {**fitted.places, "task": task.path}
     return Job(label, work.TEST_PROBE, job_settings, contents, places, {**fitted.needs, "fitted": fitted}, alone=True)
+
+
+def _model_in(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the value for the model, if there is one: among settings that of a model of the hub."""
+    return {name: value for name, value in values.items() if name == "model"}
 
 
 def retrieved(recipe: retrieve.RetrieveRecipe, materials: Materials) -> Job:
@@ -363,27 +360,14 @@ def cut(larger: Job, k: int) -> Job:
     return Job(f"cut to {k}", work.CUT, {"k": k}, needs={"larger": larger}, alone=True)
 
 
-def heldout_loss(
-    label: str,
-    corpus: Corpus,
-    model: Job | None,
-    materials: Materials,
-    *,
-    max_tokens: int,
-) -> Job:
+def heldout_loss(label: str, corpus: Corpus, model: Job | None, materials: Materials, *, max_tokens: int) -> Job:
     """Return the job that measures a model's loss on held-out text, under the same masks for all of one vocabulary."""
     job = job_of(label, work.HELDOUT, {"max_tokens": max_tokens}, {"corpus": corpus})
     return with_model(replace(job, alone=True), model, materials)
 
 
 def heldout_losses(
-    label: str,
-    corpus: Corpus,
-    model: Job | None,
-    adapt_seeds: int,
-    materials: Materials,
-    *,
-    max_tokens: int,
+    label: str, corpus: Corpus, model: Job | None, adapt_seeds: int, materials: Materials, *, max_tokens: int
 ) -> tuple[Job, ...]:
     """Return the jobs that measure the loss of each adaptation of a model, as `heldout_loss` does."""
     return tuple(
@@ -414,13 +398,10 @@ def combined_job(fitted: Job, task: Prepared, recipe: TfidfRecipe) -> Job:
 
 def _job_on_probe(name: str, kind: Work, fit_settings: Mapping[str, Any], fitted: Job, task: Prepared) -> Job:
     """Return the job of a contestant that is made of the untouched model's probe, `fitted`."""
-    contents = contents_of(task, "about", "train", "dev") | {
-        name: value for name, value in fitted.contents.items() if name == "model"
-    }
-    hub_id = {name: value for name, value in fitted.settings.items() if name == "model"}
+    contents = contents_of(task, "about", "train", "dev") | _model_in(fitted.contents)
     label = fitted.label.replace(f"probe {UNTOUCHED}", name)
-    needs = {**fitted.needs, "fitted": fitted}
-    return Job(label, kind, {**fit_settings, **hub_id}, contents, fitted.places, needs, alone=True)
+    job_settings, needs = {**fit_settings, **_model_in(fitted.settings)}, {**fitted.needs, "fitted": fitted}
+    return Job(label, kind, job_settings, contents, fitted.places, needs, alone=True)
 
 
 def tested_baseline(fitted: Job, task: Prepared) -> Job:
@@ -431,19 +412,11 @@ def tested_baseline(fitted: Job, task: Prepared) -> Job:
 
 def tested_combined(fitted: Job, task: Prepared) -> Job:
     """Return the job that is the one look of a linear model on terms and states at the test set."""
-    contents = {name: value for name, value in fitted.contents.items() if name == "model"}
-    label = f"test {fitted.label}"
+    contents, label = contents_of(task, "about", "test") | _model_in(fitted.contents), f"test {fitted.label}"
     job_settings = {name: value for name, value in fitted.settings.items() if name in ("model", "precision")}
-    needs = {name: need for name, need in fitted.needs.items() if name == "model"}
-    return Job(
-        label,
-        work.TEST_COMBINED,
-        {"by": label, **job_settings},
-        contents_of(task, "about", "test") | contents,
-        {**fitted.places, "task": task.path},
-        {**needs, "fitted": fitted},
-        alone=True,
-    )
+    job_settings, places = {"by": label, **job_settings}, {**fitted.places, "task": task.path}
+    needs = {**_model_in(fitted.needs), "fitted": fitted}
+    return Job(label, work.TEST_COMBINED, job_settings, contents, places, needs, alone=True)
 
 
 TESTS = {work.TERMS.name: tested_baseline, work.FREEZE.name: tested, work.COMBINE.name: tested_combined}
@@ -682,11 +655,7 @@ def _losses(
 
     own: contestant -> its materials, where it has a model of its own
     """
-    own = {
-        name: own_materials
-        for name, own_materials in own.items()
-        if _comparable(own_materials.model, materials.model, max_tokens)
-    }
+    own = {name: one for name, one in own.items() if _comparable(one.model, materials.model, max_tokens)}
     losses: dict[str, Any] = {}
     for measure, label, corpus in (
         ("losses", "held-out loss", materials.heldout),

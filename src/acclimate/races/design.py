@@ -19,14 +19,7 @@ from acclimate.methods.recipes.finetune import FinetuneRecipe
 from acclimate.races.compare import Against, Key, Mean
 from acclimate.races.contestants import Entries, fine_tuned, heldout_losses, tested
 from acclimate.races.recipe import RaceRecipe
-from acclimate.reports.table import (
-    DOMAIN_HEADING,
-    DOMAIN_MEANING,
-    HEADING,
-    MEANING,
-    UNTOUCHED,
-    adaptations_note,
-)
+from acclimate.reports.table import DOMAIN_HEADING, DOMAIN_MEANING, HEADING, MEANING, UNTOUCHED, adaptations_note
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.task import Metric
 from acclimate.text.corpus import Corpus

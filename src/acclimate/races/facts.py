@@ -33,18 +33,9 @@ from acclimate.races.outcome import (
     LooksAtTest,
     Outcome,
 )
+from acclimate.reports import table
 from acclimate.reports.curves import TERMS, both_sides, read_curve
 from acclimate.reports.page import Fact, amount
-from acclimate.reports.table import (
-    COMBINED,
-    HEADING,
-    MEANING,
-    UNADAPTED,
-    UNTOUCHED,
-    BeforeAndAfter,
-    adaptations_note,
-    general_loss_column,
-)
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.task import NOT_OF_A_STATE, PROBED
 from acclimate.training.checkpoint import read_log, spent
@@ -90,12 +81,12 @@ def with_facts(
     pretraining = _pretraining((folds[0] if folds else tuned).entries, run)
     results = tuple(_with_costs(result, pretraining) for result in sorted(outcome.results, key=_place))
     names = [result.row for result in results if not result.probe]
-    more = adaptations_note(outcome.adaptations)
+    more = table.adaptations_note(outcome.adaptations)
     more += " It is that of the training on the usual split." if folds else ""
     columns = []
     if facts.general_losses and not outcome.only_probed:
-        column = general_loss_column(names, facts.general_losses)
-        columns.append(HeldOutColumn(HEADING, f"{MEANING}{more}", column))
+        column = table.general_loss_column(names, facts.general_losses)
+        columns.append(HeldOutColumn(table.HEADING, f"{table.MEANING}{more}", column))
     notes = [note for training in (*folds, tuned) for note in training.notes]
     places = {result.key: place for place, result in enumerate(results)}
     return replace(
@@ -118,12 +109,11 @@ def _cross_validation_facts(
     rows = next((result.task.sizes["test"] for result in outcome.results if not result.failed), 0)
     first = folds[0]
     names = [*first.entries.models, *first.entries.untuned]
-    chances_by_name = {
-        name: {**_chances(name, first, run, failed), "folds": outcome.folds, "repeats": repeats} for name in names
-    }
-    for chances in chances_by_name.values():
-        for name_of_one_set in ("seeds", "evaluations on the test set per seed", "looks at the test set"):
-            chances.pop(name_of_one_set, None)
+    of_one_set = ("seeds", "evaluations on the test set per seed", "looks at the test set")
+    chances_by_name = {}
+    for name in names:
+        chances = {fact: value for fact, value in _chances(name, first, run, failed).items() if fact not in of_one_set}
+        chances_by_name[name] = {**chances, "folds": outcome.folds, "repeats": repeats}
     split_facts = [f"{split} examples" for split in ("train", "dev", "test")]
     return replace(
         facts,
@@ -162,19 +152,18 @@ def _place(result: CellResult) -> tuple[bool, bool, bool, float, str]:
     if result.failed:
         return result.probe, True, True, 0.0, ""
     mean = sum(score.test for score in result.scores) / len(result.scores)
-    return result.probe, False, result.contestant != UNTOUCHED, -mean, result.row
+    return result.probe, False, result.contestant != table.UNTOUCHED, -mean, result.row
 
 
 def _with_costs(result: CellResult, pretraining: Mapping[str, Cost]) -> CellResult:
     """Return the result with the costs that a race's tables have. pretraining: contestant -> what its model took"""
     if result.failed:
         return replace(result, scores=(), jobs=(), costs={})
-    costs = {
-        "adapting": mean_cost(score.adapting for score in result.scores),
-        **({} if result.probe else {"tuning": mean_cost(score.finetuning for score in result.scores)}),
-    }
+    costs = {"adapting": mean_cost(score.adapting for score in result.scores)}
     if result.probe:
         costs["probe"] = result.costs["probe"]
+    else:
+        costs["tuning"] = mean_cost(score.finetuning for score in result.scores)
     if pretraining:
         costs["pretraining"] = pretraining.get(result.contestant, Cost())
     return replace(result, costs=costs)
@@ -185,30 +174,23 @@ def facts_of(tuned: FineTuned, run: Path, command: str, failed: Mapping[str, str
     jobs = tuned.entries
     recipe, materials = jobs.recipe, jobs.materials
     task = materials.task
-    adaptations = {
-        name: job for name, job in jobs.models.items() if job and (job.directory(run) / "log.jsonl").exists()
-    }
+    logged = {name: job for name, job in jobs.models.items() if job and (job.directory(run) / "log.jsonl").exists()}
     curves = {}
     first_of = f", the first of {recipe.adapt_seeds} adaptations" if any(jobs.further.values()) else ""
-    if adaptations:
-        curves[f"Masked language modelling loss while adapting{first_of}"] = Curves(
-            "tokens seen, millions",
-            "loss, nats per masked token",
-            {
-                "pretraining" if job is jobs.base else name: _smoothed(job.directory(run), _modelling(job))
-                for name, job in adaptations.items()
-            },
-        )
-    loss_curves = (read_curve(name, str(job.directory(run) / CHECKPOINT)) for name, job in adaptations.items())
+    if logged:
+        names = {name: "pretraining" if job is jobs.base else name for name, job in logged.items()}
+        losses = {names[name]: _smoothed(job.directory(run), _modelling(job)) for name, job in logged.items()}
+        title, unit = f"Masked language modelling loss while adapting{first_of}", "loss, nats per masked token"
+        curves[title] = Curves("tokens seen, millions", unit, losses)
+    loss_curves = (read_curve(name, str(job.directory(run) / CHECKPOINT)) for name, job in logged.items())
     for term, lines in both_sides([curve for curve in loss_curves if curve is not None and curve.dev]).items():
         title, unit = TERMS[term]
         curves[f"{title}, on train and dev{first_of}"] = Curves("steps", unit, lines)
     if tuned.tuned:
-        curves[f"Dev {metric_text(task.metric.name)} while fine-tuning, mean over seeds"] = Curves(
-            "steps",
-            f"dev {metric_text(task.metric.name)}, points",
-            {name: _dev_curve(tunings, run) for name, tunings in tuned.tuned.items()},
-        )
+        metric = metric_text(task.metric.name)
+        lines = {name: _dev_curve(tunings, run) for name, tunings in tuned.tuned.items()}
+        title = f"Dev {metric} while fine-tuning, mean over seeds"
+        curves[title] = Curves("steps", f"dev {metric}, points", lines)
     examined = materials.examination
     racing = (*jobs.models, *jobs.untuned)
     return Facts(
@@ -287,17 +269,16 @@ def _dev_curve(tuned: Sequence[Job], run: Path) -> list[tuple[float, float]]:
     return [(float(step), 100 * float(np.mean(several))) for step, several in sorted(scores.items())]
 
 
-def _losses(measured: Mapping[str, Sequence[Job]], jobs: Entries, run: Path) -> BeforeAndAfter:
+def _losses(measured: Mapping[str, Sequence[Job]], jobs: Entries, run: Path) -> table.BeforeAndAfter:
     """Return contestant -> (loss of the untouched model, mean loss over its adaptations), for adaptations and for
     checkpoints with a word head.
     """
-    losses = {name: fmean(_result(job, run)["loss"] for job in several) for name, several in measured.items()}
-    before = losses.get(UNTOUCHED)
-    names_with_head = [
-        name for name in jobs.own_materials if all(_result(job, run)["head"] for job in measured.get(name, ()))
-    ]
-    losses_shown = {name: loss for name, loss in losses.items() if name in names_with_head or adapting_jobs(name, jobs)}
-    return {name: (before, loss) for name, loss in losses_shown.items() if before is not None}
+    results = {name: [_result(job, run) for job in several] for name, several in measured.items()}
+    losses = {name: fmean(result["loss"] for result in several) for name, several in results.items()}
+    if (before := losses.get(table.UNTOUCHED)) is None:
+        return {}
+    with_head = [name for name in jobs.own_materials if all(result["head"] for result in results.get(name, ()))]
+    return {name: (before, loss) for name, loss in losses.items() if name in with_head or adapting_jobs(name, jobs)}
 
 
 def _mean_move(results: Sequence[Mapping[str, Mapping[str, float]]]) -> dict[str, Distances]:
@@ -314,7 +295,7 @@ def _mean_move(results: Sequence[Mapping[str, Mapping[str, float]]]) -> dict[str
 
 def _has_head(jobs: Entries, run: Path) -> bool:
     """Return True if the untouched model predicts words; if not, its loss does not say what adapting forgot."""
-    return all(_result(job, run)["head"] for job in jobs.general_losses.get(UNTOUCHED, ()))
+    return all(_result(job, run)["head"] for job in jobs.general_losses.get(table.UNTOUCHED, ()))
 
 
 def _pretraining(jobs: Entries, run: Path) -> dict[str, Cost]:
@@ -329,16 +310,15 @@ def _pretraining(jobs: Entries, run: Path) -> dict[str, Cost]:
 def _chances(name: str, tuned: FineTuned, run: Path, failed: Mapping[str, str]) -> dict[str, Any]:
     """Return the settings, steps, seeds and looks of a contestant, for the table that shows equal chances."""
     jobs = tuned.entries
-    if name in UNADAPTED:
+    if name in table.UNADAPTED:
         if name in failed or name not in jobs.unadapted:
             return {"fine-tuning": f"failed: {failed.get(name, '')}"}
         result = _result(jobs.unadapted[name], run)
         layer = f"a linear layer on the frozen encoder ({result['read_out']})"
-        if name == COMBINED:
+        if name == table.COMBINED:
             fit = settings.from_mapping(TfidfSetting, result["setting"])
-            layer += (
-                f" and on terms, the best of {result['tried']} settings on dev: {fit.text(jobs.materials.task.kind)}"
-            )
+            terms = fit.text(jobs.materials.task.kind)
+            layer += f" and on terms, the best of {result['tried']} settings on dev: {terms}"
         return {"fine-tuning": f"none: {layer}", "looks at the test set": 1}
     if name not in jobs.models:
         kind = jobs.materials.task.kind
@@ -438,5 +418,4 @@ def _notes(jobs: Entries, run: Path) -> list[str]:
 
 
 def _result(job: Job, run: Path) -> Mapping[str, Any]:
-    result: Mapping[str, Any] = read_result(job.directory(run))
-    return result
+    return read_result(job.directory(run))

@@ -482,9 +482,8 @@ def outcomes_in(out: Path) -> list[Path]:
     """Return the files of all outcomes in a directory. Raises FileNotFoundError if no study there has ended."""
     paths = sorted(out.glob(f"*{OUTCOME}"))
     if not paths:
-        raise FileNotFoundError(
-            f"{out} has no outcome yet: nothing there is finished. Run the command again to continue"
-        )
+        why = f"{out} has no outcome yet: nothing there is finished"
+        raise FileNotFoundError(f"{why}. Run the command again to continue")
     return paths
 
 
@@ -494,10 +493,9 @@ def best_on_dev(results: Collection[CellResult]) -> CellResult | None:
 
     The test set chooses nothing, and a probe is never chosen.
     """
-    candidates = [
-        result for result in results if result.scores and not result.failed and result.learnt and not result.probe
-    ]
-    return max(candidates, key=lambda one: sum(score.dev for score in one.scores) / len(one.scores), default=None)
+    candidates = [result for result in results if result.scores and result.learnt]
+    candidates = [result for result in candidates if not (result.failed or result.probe)]
+    return max(candidates, key=_dev, default=None)
 
 
 @dataclass(frozen=True)
@@ -572,9 +570,8 @@ def _simplicity(result: CellResult) -> tuple[int, float]:
     if result.row == UNTOUCHED:
         return 1 + len(UNADAPTED), 0.0
     flops = sum(score.adapting.flops for score in result.scores) / len(result.scores)
-    return 2 + len(
-        UNADAPTED
-    ), flops or math.inf  # a checkpoint, or random weights, is adapted by nothing here: no cheap adaptation
+    # a checkpoint, or random weights, is adapted by nothing here: no cheap adaptation
+    return 2 + len(UNADAPTED), flops or math.inf
 
 
 def rows(outcome: Outcome) -> list[ContestantRow]:

@@ -162,21 +162,16 @@ def run_race(
     if recipe.contestants == () and not materials.checkpoints:
         watch = _alone(watch)
     with hold_first(out):
-        check_places(out)
+        for place in (out / name for name in PLACES):
+            if place.exists() and not (place / ABOUT).is_file():
+                raise ValueError(
+                    f"{place} was not written by a race, but the race would replace it. Move it, or choose another "
+                    f"{option('out')}"
+                )
         check_unchanged(materials.checkpoints, out)
         check_same(recipe, out)
         race_design = design(recipe, materials, command=command, budget=budget, probe_only=probe_only)
         return run(race_design, out, watch=watch)
-
-
-def check_places(out: Path) -> None:
-    """Raises ValueError if something else stands where a race writes its models: it would be replaced."""
-    for place in (out / name for name in PLACES):
-        if place.exists() and not (place / ABOUT).is_file():
-            raise ValueError(
-                f"{place} was not written by a race, but the race would replace it. Move it, or choose another "
-                f"{option('out')}"
-            )
 
 
 def design(
@@ -204,7 +199,7 @@ def design(
     rivals = 0
     if recipe.until == "settled":
         rivals = len(entries.models) - 1
-        check_settling(recipe, task, rivals=rivals)
+        check_settling(task, rivals=rivals)
     in_rounds = not probe_only and not recipe.folds
     return Design(
         name=RACE,
@@ -290,11 +285,8 @@ def probes_against_untouched(names: Sequence[str], task: str) -> tuple[Against, 
     """Return a comparison of the probe of each contestant with that of the untouched model."""
     untouched = probe_row(UNTOUCHED)
     reference = ("", untouched, task)
-    return tuple(
-        Against(("", probe_row(name), task), (reference,), untouched, FAMILY_OF_PROBES)
-        for name in names
-        if name != UNTOUCHED
-    )
+    rivals = [("", probe_row(name), task) for name in names if name != UNTOUCHED]
+    return tuple(Against(key, (reference,), untouched, FAMILY_OF_PROBES) for key in rivals)
 
 
 def _completed(
@@ -323,8 +315,7 @@ def _completed(
         if not outcome.failed:  # what follows in this directory, such as learning curves, is no cost of the race
             spent = float(decided(out, f"taken-{budget.text}-{len(fine_tuned.entries.seeds)}", partial(float, spent)))
         if spent > budget.amount:
-            spent_text = f"All work in this directory took {budget.as_text(spent)}"
-            over = f"{spent_text}, more than the budget of {budget.text}."
+            over = f"All work in this directory took {budget.as_text(spent)}, more than the budget of {budget.text}."
             fine_tuned = replace(fine_tuned, notes=(*fine_tuned.notes, over))
     choice = choose(outcome.results, margin)
     seeds = {
@@ -342,26 +333,24 @@ def _completed(
     if folds and use != choice.contestant:
         why = f"{choice.contestant} failed, or failed to learn, on the usual split"
         reason = f"{use} is used, because {why}." if use else why
-    trained = choice.encoder
-    if folds:  # one encoder is trained on the usual split
-        trained = next(
-            (name for name in (choice.contestant, choice.encoder) if name in fine_tuned.tuned), choice.encoder
-        )
+    # a cross-validation trains one encoder on the usual split
+    trained = choice.contestant if folds and choice.contestant in fine_tuned.tuned else choice.encoder
     called = f"the {ALONE}" if outcome.alone and trained else trained
-    about: dict[str, Any] = {
-        "command": command,
-        "use": use,
-        "encoder": choice.encoder,
-        "use_reason": reason,
-        "margin": margin,
-        "rivals": rivals,
-        "folds": folds,
-    }
-    about["handed_over"] = (
-        _refit_sentence(called, fine_tuned, USE if trained == use else ENCODER, seeds) if folds else ""
-    )
+    place = USE if trained == use else ENCODER
     checkpoints = {name: fine_tuned.tuned[name][seed] for name, seed in seeds.items()}
-    complete = with_facts(outcome, fine_tuned, out, **about)
+    complete = with_facts(
+        outcome,
+        fine_tuned,
+        out,
+        command=command,
+        use=use,
+        encoder=choice.encoder,
+        use_reason=reason,
+        margin=margin,
+        rivals=rivals,
+        folds=folds,
+        handed_over=_refit_sentence(called, fine_tuned, place, seeds) if folds else "",
+    )
     if ranks.is_first():
         gold = () if folds or not outcome.scores else outcome.scores[0].gold
         _hand_over_models(use, trained, checkpoints, seeds, entries=fine_tuned.entries, gold=gold, out=out)
@@ -407,12 +396,8 @@ def _hand_over_models(
 
 def _best_seed(jobs: Sequence[Job], out: Path) -> int | None:
     """Return the place of the fine-tuning with the best dev score, the first of equals; None if all learnt nothing."""
-    results = [result_of(job, out) or {} for job in jobs]
-    dev = {
-        seed: result["dev"]
-        for seed, result in enumerate(results)
-        if result.get("learnt") and math.isfinite(result["dev"])
-    }
+    results = enumerate(result_of(job, out) or {} for job in jobs)
+    dev = {seed: result["dev"] for seed, result in results if result.get("learnt") and math.isfinite(result["dev"])}
     return max(dev, key=lambda seed: dev[seed]) if dev else None
 
 

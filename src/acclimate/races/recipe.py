@@ -196,19 +196,16 @@ class RaceRecipe(_Methods):  # type: ignore[misc]
             raise ValueError("folds = 1: one fold leaves no rows for training. Set at least 2, such as 5, or remove it")
         check_no_more(self, "adapt_seeds", than="seeds")  # each adaptation is fine-tuned once at least
         if self.until == "settled" and self.seeds < FIRST:
-            raise ValueError(
-                f"{option('until', 'settled')} with seeds = {self.seeds}: the first evaluation is after {FIRST} "
-                "rounds. Raise seeds"
-            )
+            setting = f"{option('until', 'settled')} with seeds = {self.seeds}"
+            raise ValueError(f"{setting}: the first evaluation is after {FIRST} rounds. Raise seeds")
         if self.contestants is not None:
-            names = [name for entry in self.contestants for name in self.named.get(entry, (entry,))]
-            object.__setattr__(self, "contestants", tuple(names))
-        if self.contestants is not None and ALL in self.contestants and len(self.contestants) > 1:
-            raise ValueError(
-                f'contestants = {list(self.contestants)}: "{ALL}" cannot be combined with other names. Remove them'
-            )
-        if self.contestants is not None and len(set(self.contestants)) < len(self.contestants):
-            raise ValueError(f"contestants = {list(self.contestants)}: a name appears twice. Name each contestant once")
+            raced = tuple(name for entry in self.contestants for name in self.named.get(entry, (entry,)))
+            object.__setattr__(self, "contestants", raced)
+        names, listing = self.contestants or (), f"contestants = {list(self.contestants or ())}"
+        if ALL in names and len(names) > 1:
+            raise ValueError(f'{listing}: "{ALL}" cannot be combined with other names. Remove them')
+        if len(set(names)) < len(names):
+            raise ValueError(f"{listing}: a name appears twice. Name each contestant once")
         check_unnamed(self, self.methods)
         scratch.check_raced(self.pretrain)
 
@@ -232,11 +229,8 @@ class RaceRecipe(_Methods):  # type: ignore[misc]
         if kind not in baselines.FITS:
             unsuited[COMBINED] = f"does not support tasks of kind '{kind}', which have no TF-IDF baseline"
         if self.contestants in (None, (ALL,)):
-            racing = [
-                name
-                for name, (_, contestant) in known.items()
-                if has_text[contestant.needs] and (self.contestants or contestant.default)
-            ]
+            entered = self.contestants
+            racing = [name for name, (_, one) in known.items() if has_text[one.needs] and (entered or one.default)]
             names = (*racing, *UNADAPTED, baselines.BASELINE, *((scratch.CONTROL,) if self.contestants else ()))
             return tuple(name for name in names if name not in unsuited)
         for name in self.contestants:

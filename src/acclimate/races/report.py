@@ -16,7 +16,7 @@ from acclimate.core import ranks
 from acclimate.core.door import option
 from acclimate.core.figures import duration, listed, metric_text, percent, points, span_text
 from acclimate.core.files import write_text
-from acclimate.data.examination import Examination, Leak, Sighting, sections_of_data
+from acclimate.data.examination import Leak, Sighting, sections_of_data
 from acclimate.data.retrieved import DOCUMENTS, QUERIES, page_examples
 from acclimate.jobs.lock import USE
 from acclimate.races.answer import RaceAnswer, answer_in_words, represented, run_folder
@@ -64,12 +64,7 @@ from acclimate.reports.page import (
     page,
     templates,
 )
-from acclimate.reports.table import (
-    ALONE,
-    UNTOUCHED,
-    ContestantRow,
-    adaptations_note,
-)
+from acclimate.reports.table import ALONE, UNTOUCHED, ContestantRow, adaptations_note
 from acclimate.statistics.calibration import Calibration
 from acclimate.statistics.power import PowerDesign
 
@@ -174,22 +169,14 @@ def report_of(outcome: Outcome) -> RaceReport:
         if partners is not None:
             answer = replace(answer, evidence=(*answer.evidence, *_without_partners(partners, outcome, answer.model)))
     warning = facts.looks.warning() if facts.looks else ""
+    remarks = (
+        *("" if outcome.only_probed else represented(outcome), cross_validation_sentence(outcome), facts.handed_over),
+        *(search_remark(outcome.searches, facts.given), further(outcome), without_encoder(outcome)),
+    )
     return RaceReport(
         outcome=outcome,
         answer=answer,
-        remarks=[
-            *filter(
-                None,
-                [
-                    "" if outcome.only_probed else represented(outcome),
-                    cross_validation_sentence(outcome),
-                    facts.handed_over,
-                    search_remark(outcome.searches, facts.given),
-                    further(outcome),
-                    without_encoder(outcome),
-                ],
-            )
-        ],
+        remarks=[*filter(None, remarks)],
         alerts=[*filter(None, [warning]), *warnings(_as_printed(outcome)), *one_sided(_as_printed(outcome))],
         leakage=leakage,
         partners=partners,
@@ -262,16 +249,11 @@ def search_remark(searches: Sequence[SearchRecord], chances_by_name: Mapping[str
     weights = f" {listed(weighing)} may weigh classes (tfidf.class_weights), encoders never do." if weighing else ""
     if len(different) == 1:
         where = " on each fold" if len(searches) > 1 else ""
-        [alike] = different
-        return (
-            f"{alike} settings of each contestant were tried{where}, and only dev was used to choose among "
-            f"them.{weights}"
-        )
+        equal = f"{different.pop()} settings of each contestant were tried{where}"
+        return f"{equal}, and only dev was used to choose among them.{weights}"
     named = ", ".join(f"{name} {number}" for name, number in numbers.items())
-    return (
-        f"The contestants had unequal numbers of settings tried ({named}): those with more settings had better "
-        f"chances.{weights}"
-    )
+    unequal = f"The contestants had unequal numbers of settings tried ({named})"
+    return f"{unequal}: those with more settings had better chances.{weights}"
 
 
 def write_page(path: Path, page: Page) -> Path:
@@ -400,7 +382,9 @@ def _questions(report: RaceReport) -> list[Section]:
     if facts.looks is not None:
         sections.append(_looks(facts.looks))
     if facts.examination is not None:
-        sections.append(_examination(facts.examination))
+        examined = facts.examination
+        parts, title = tuple(sections_of_data(examined, most_labels=MOST)), "What is in the data?"
+        sections.append(Section(title, lead=examined.reach, facts=examined.task, parts=parts, id="examination"))
     sections.append(replace(tables.get(MEASURED, Section(MEASURED)), facts=facts.task))
     if facts.commands or facts.environment or facts.versions or facts.hashes:
         sections.append(_again(report))
@@ -449,12 +433,11 @@ def _as_printed(outcome: Outcome) -> Outcome:
     if not outcome.alone:
         return outcome
     rows = {result.row: probe_row(ALONE) if result.probe else ALONE for result in outcome.results}
-    losses = tuple(
+    losses = (
         replace(column, by_row={rows[row]: loss for row, loss in column.by_row.items()}) for column in outcome.losses
     )
-    return replace(
-        outcome, results=tuple(replace(result, row=rows[result.row]) for result in outcome.results), losses=losses
-    )
+    results = (replace(result, row=rows[result.row]) for result in outcome.results)
+    return replace(outcome, results=tuple(results), losses=tuple(losses))
 
 
 def _drawings(report: RaceReport) -> dict[str, list[Drawing]]:
@@ -506,22 +489,19 @@ def _calibration(report: RaceReport, calibration: Calibration) -> Section:
 def _losses(report: RaceReport) -> list[Section]:
     """Return the tables of loss and perplexity before and after adapting, on each kind of held-out text."""
     columns = ("Contestant", "Loss before", "Loss after", "Perplexity before", "Perplexity after")
-    return [
-        Section(
-            f"Loss on held-out {kind} text{_title_ending(report)}",
-            columns,
-            tuple(
-                (name, f"{before:.3f}", f"{after:.3f}", f"{exp(before):,.1f}", f"{exp(after):,.1f}")
-                for name, (before, after) in losses.items()
-            ),
-            (
-                f"Masked-token loss on held-out {kind} text, in nats per masked token, and its exponential, the "
-                f"perplexity.{adaptations_note(report.outcome.adaptations)}",
-            ),
+    tables = []
+    for kind, losses in (("domain", report.facts.losses), ("general", report.facts.general_losses)):
+        line = (
+            f"Masked-token loss on held-out {kind} text, in nats per masked token, and its exponential, the "
+            f"perplexity.{adaptations_note(report.outcome.adaptations)}"
         )
-        for kind, losses in (("domain", report.facts.losses), ("general", report.facts.general_losses))
-        if losses
-    ]
+        rows = tuple(
+            (name, f"{before:.3f}", f"{after:.3f}", f"{exp(before):,.1f}", f"{exp(after):,.1f}")
+            for name, (before, after) in losses.items()
+        )
+        title = f"Loss on held-out {kind} text{_title_ending(report)}"
+        tables += [Section(title, columns, rows, (line,))] if rows else []
+    return tables
 
 
 def _moved(report: RaceReport) -> list[Section]:
@@ -566,19 +546,11 @@ def _label_by_label(report: RaceReport) -> list[Section]:
             )
             for label in report.labels
         ]
-        columns = (
-            "Label",
-            f"Test {report.counted}",
-            "Untouched",
-            *([] if alone else [report.facts.encoder, "Difference"]),
-        )
-        compared = (
-            "The untouched model, the best encoder on dev"
-            if alone
-            else f"{report.facts.encoder}, the best encoder on dev, and the untouched model"
-        )
+        encoder = report.facts.encoder
+        columns = ("Label", f"Test {report.counted}", "Untouched", *([] if alone else [encoder, "Difference"]))
+        both = f"{encoder}, the best encoder on dev, and the untouched model"
+        lines = (f"{'The untouched model, the best encoder on dev' if alone else both}, points of F1.",)
         lead = f"Per-label F1: for each {what}, mean over seeds. Values of labels with few test items are uncertain."
-        lines = (f"{compared}, points of F1.",)
         title = "How well is each label predicted?"
         sections.append(Section(title, columns, tuple(rows), lines, lead=lead, id="labels"))
     if report.confusions:
@@ -635,10 +607,8 @@ def _leakage(report: RaceReport, leakage: Leakage) -> Section:
     )
     if leakage.dropped:
         lead += " Training rows that contain a test text were removed before training."
-    columns = (
-        *("Found in", "Scored split", "Match", "Texts there", "Scored items", "Share of the split"),
-        "Of these, same label",
-    )
+    where = ("Found in", "Scored split", "Match", "Texts there")
+    columns = (*where, "Scored items", "Share of the split", "Of these, same label")
     rows = tuple(
         (
             *(leak.found, leak.within, leak.kind, f"{leak.scanned:,}", f"{leak.references:,}"),
@@ -691,12 +661,8 @@ def _scored_both_ways(report: RaceReport, leakage: Leakage, without: Outcome, ti
         cells: list[TableCell] = []
         for outcome in (report.outcome, without):
             contrast = outcome.compared.contrast(key, probe_row(UNTOUCHED) if result.probe else UNTOUCHED)
-            scored = outcome.compared.intervals[key, MAIN]
-            cells += [
-                interval_cell(scored),
-                difference_cell(contrast),
-                p_cell(contrast.p_adjusted if contrast else None),
-            ]
+            cells += [interval_cell(outcome.compared.intervals[key, MAIN]), difference_cell(contrast)]
+            cells.append(p_cell(contrast.p_adjusted if contrast else None))
         lines.append((key[1], *cells))
         looks.append("reference" * (result.contestant == UNTOUCHED))
     return Section(
@@ -758,16 +724,13 @@ def _search(report: RaceReport) -> Section:
 def _retrieved(report: RaceReport) -> Section:
     parts = []
     for number, example in enumerate(page_examples(report.facts.retrieved)):
-        documents_found = report.facts.retrieved[number].documents
         documents = [Passage(document.about, document.parts, document.words) for document in example.documents]
+        documents = documents or [Passage("Documents", "It retrieved none.")]
         parts.append(
             Section(
                 beginning(f"Query {example.query.about}", 200),
-                lead=_first_of(documents_found, DOCUMENTS),
-                passages=(
-                    Passage("Text of the task", example.query.parts),
-                    *(documents or [Passage("Documents", "It retrieved none.")]),
-                ),
+                lead=_first_of(report.facts.retrieved[number].documents, DOCUMENTS),
+                passages=(Passage("Text of the task", example.query.parts), *documents),
                 fold="closed" if number else "open",
             )
         )
@@ -784,29 +747,18 @@ def _first_of(entries: Sequence[object], most: int) -> str:
 
 
 def _looks(looks: LooksAtTest) -> Section:
-    earlier = (
-        f"Earlier races on this machine that opened them: {looks.earlier_runs:,}."
-        if looks.earlier_runs
-        else "No earlier race on this machine had opened them."
-    )
+    earlier = f"Earlier races on this machine that opened them: {looks.earlier_runs:,}."
+    first = "No earlier race on this machine had opened them."
+    lead = f"Test-set access: {looks.sentence()} {earlier if looks.earlier_runs else first}"
     every = [Section("Every access", items=tuple(looks.lines), fold="closed")] if looks.lines else []
-    lead = f"Test-set access: {looks.sentence()} {earlier}"
     return Section("How often was the test set used?", lead=lead, parts=tuple(every), id="looks")
 
 
-def _examination(examined: Examination) -> Section:
-    parts = tuple(sections_of_data(examined, most_labels=MOST))
-    return Section("What is in the data?", lead=examined.reach, facts=examined.task, parts=parts, id="examination")
-
-
 def _again(report: RaceReport) -> Section:
-    parts = [Section("Commands", code="\n".join(report.facts.commands), fold="open")] if report.facts.commands else []
-    named = (
-        ("Environment", report.facts.environment),
-        ("Versions", report.facts.versions),
-        ("Hashes", report.facts.hashes),
-    )
-    parts += [Section(name, facts=facts, fold="closed") for name, facts in named if facts]
+    facts = report.facts
+    parts = [Section("Commands", code="\n".join(facts.commands), fold="open")] if facts.commands else []
+    named = {"Environment": facts.environment, "Versions": facts.versions, "Hashes": facts.hashes}
+    parts += [Section(name, facts=values, fold="closed") for name, values in named.items() if values]
     return Section("How do I repeat this race?", parts=tuple(parts), id="again")
 
 
@@ -831,7 +783,6 @@ def spread_of(run: Path, labelled: Labelled) -> PowerDesign:
         )
     design = spread(outcome)
     if design is None:
-        raise ValueError(
-            f"{option('run', str(run))}: no contestants and no probes differ there. Remove {option('run')}"
-        )
+        place = option("run", str(run))
+        raise ValueError(f"{place}: no contestants and no probes differ there. Remove {option('run')}")
     return design

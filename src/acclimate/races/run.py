@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from acclimate.core import ranks
-from acclimate.core.types import Cost, Progress, Score, Split, Watch, unwatched
+from acclimate.core.types import Cost, Progress, Score, Watch, unwatched
 from acclimate.jobs.job import Job, claim, failed_with, first_line, result_of, with_needs
 from acclimate.jobs.run import do_all
 from acclimate.races.compare import Key, mean_cost
@@ -59,19 +59,17 @@ def run(design: Design, out: Path, *, watch: Watch = unwatched) -> Outcome:
         claim(out, design.called)
     budgets = (search.budget for search in design.searches if search.budget is not None)
     seconds_left = next((partial(budget.left, out) for budget in budgets if budget.unit == "seconds"), None)
-    with live_page(design.title, out, out / page_name(design), watch, seconds_left=seconds_left) as live:
+    page = PAGE if design.name == RACE else f"{design.name}.html"
+    with live_page(design.title, out, out / page, watch, seconds_left=seconds_left) as live:
         return _run(design, out, live)
-
-
-def page_name(design: Design) -> str:
-    """Return the name of the study's page in its directory."""
-    return PAGE if design.name == RACE else f"{design.name}.html"
 
 
 def _run(design: Design, out: Path, watch: Watch) -> Outcome:
     searches = _search(design, out, watch)
     cells = _sort_cells(design, pooled_cells([*design.cells, *searches.cells]))
-    training = [job for cell in cells for job in _training_jobs(cell, design.split)]
+    training = [job for cell in cells for job in cell.jobs]
+    if design.split == "test":  # these jobs open the test set; what comes before them trains
+        training = [needed for job in training for needed in job.needs.values()]
     measuring = [job for losses in design.losses for job in losses.jobs]
     columns = {(cell.model, cell.column) for cell in cells}
     watches: dict[str, Watch] = {}
@@ -81,12 +79,8 @@ def _run(design: Design, out: Path, watch: Watch) -> Outcome:
             watches.setdefault(job.name, named)
     errors = do_all([*training, *measuring], out, watch=watch, watches=watches)
     if design.split == "test":
-        tests = [
-            job
-            for cell in cells
-            for job in cell.jobs
-            if all(result_of(needed, out) is not None for needed in job.needs.values())
-        ]
+        tests = [job for cell in cells for job in cell.jobs]
+        tests = [job for job in tests if all(result_of(need, out) is not None for need in job.needs.values())]
         errors |= do_all(tests, out, watch=watch, watches=watches)
 
     reasons = {name: design.named(first_line(error)) for name, error in errors.items()}
@@ -318,12 +312,6 @@ def _sort_cells(design: Design, cells: Sequence[Cell]) -> list[Cell]:
     places = [*(cell.column for cell in design.cells), *(search.column for search in design.searches)]
     columns = [*dict.fromkeys(places)]
     return sorted(cells, key=lambda cell: columns.index(cell.column)) if design.searches else list(cells)
-
-
-def _training_jobs(cell: Cell, split: Split) -> list[Job]:
-    """Return the jobs of the cell that come before the test set is opened."""
-    jobs = cell.jobs
-    return [needed for job in jobs for needed in job.needs.values()] if split == "test" else jobs
 
 
 def _result(cell: Cell, design: Design, failed: str, reasons: Mapping[str, str], out: Path) -> CellResult:

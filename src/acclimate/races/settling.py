@@ -48,7 +48,7 @@ def evaluation_of(answer: Answer | None, *, rounds: int, margin: float) -> Evalu
     return Evaluation(margin, level, answer.kind, SETTLED if answer.settled else TEST_ROWS if alone else "")
 
 
-def check_settling(recipe: RaceRecipe, task: Prepared, *, rivals: int) -> None:
+def check_settling(task: Prepared, *, rivals: int) -> None:
     """Raises ValueError if a race cannot continue until it is settled. rivals: contestants that are fine-tuned"""
     settled, rows = option("until", "settled"), task.sizes["test"]
     if not rivals:

@@ -100,9 +100,8 @@ def sections(outcome: Outcome) -> list[Section]:
     return [section for section in tables if section.rows or section.lines or section.parts]
 
 
-ScoreTable = tuple[
-    list[str], list[TableLine], tuple[str, ...], list[str]
-]  # headings, lines, their looks, sentences below
+# headings, lines, their looks, sentences below
+ScoreTable = tuple[list[str], list[TableLine], tuple[str, ...], list[str]]
 
 
 def _scores(outcome: Outcome, model: str) -> Section:
@@ -265,32 +264,23 @@ def _probes(outcome: Outcome) -> Section:
         key = result.key
         spent = result.costs.get("probe", Cost()).seconds
         each_score = " ".join(points(score.test) for score in result.scores) if result.probe and several else "-"
-        cells = [
-            _interval(outcome, key, MAIN),
-            *([TableCell(each_score or "-", look="seeds")] if several else []),
-            *(_probe_difference(outcome.compared.contrast(key, untouched)) if compared else []),
-            _fact(result.facts.get("read-out")),
-            TableCell(duration(spent) if spent else "-", spent),
-        ]
+        cells = [_interval(outcome, key, MAIN), *([TableCell(each_score or "-", look="seeds")] if several else [])]
+        if compared:
+            contrast = outcome.compared.contrast(key, untouched)
+            p, p_adjusted = (contrast.comparison.p, contrast.p_adjusted) if contrast else (None, None)
+            cells += [difference_cell(contrast), p_cell(p), p_cell(p_adjusted)]
+        cells += [_fact(result.facts.get("read-out")), TableCell(duration(spent) if spent else "-", spent)]
         body.append((result.row, *cells))
         ids.append(row_id(untouched, key))
         looks.append("reference" * (result.row == untouched))
-    contrasts = [
-        contrast
-        for contrast in outcome.compared.contrasts
-        if contrast.against.name == untouched and contrast.metric == MAIN
-    ]
+    contrasts = outcome.compared.named(untouched)
     counted = f"{outcome.split} items{' and adaptations' if several else ' alone'}"
     lines = [
         f"A probe is a linear layer on the frozen encoder: it shows what the encoder represents{apart}. "
         + ("Intervals and p are over rows" if outcome.folds else f"It has no seed, so intervals and p count {counted}")
         + ". Read-out: what the layer reads of a text, chosen on the training rows.",
         *_one_vector(probes),
-        *(
-            [f"Holm's correction counts together: {contrasts[0].against.family} ({len(contrasts)})."]
-            if contrasts
-            else []
-        ),
+        *(f"Holm's correction counts together: {one.against.family} ({len(contrasts)})." for one in contrasts[:1]),
         *_cautions((outcome.label(contrast.against.key), contrast.comparison.caution) for contrast in contrasts),
         *(f"{outcome.label(result.key)} failed: {result.failed}." for result in probes if result.failed),
     ]
@@ -303,17 +293,8 @@ def _one_vector(probes: Sequence[CellResult]) -> list[str]:
     """Return a sentence on what a probe of pairs or relations cannot see, and none for other tasks."""
     meant = {"pairs": "which words belong to which of the two texts", "mentions": "which mentions are meant"}
     kinds = dict.fromkeys(str(result.facts["asked of"]) for result in probes if "asked of" in result.facts)
-    return [
-        f"A probe reads one vector of the whole text and does not know {meant[kind]}, so its score may be low even "
-        "if fine-tuning reaches a high one."
-        for kind in kinds
-    ]
-
-
-def _probe_difference(contrast: Contrast | None) -> list[TableCell]:
-    """Return the cells of a difference, its p and its corrected p."""
-    p, p_adjusted = (None, None) if contrast is None else (contrast.comparison.p, contrast.p_adjusted)
-    return [difference_cell(contrast), p_cell(p), p_cell(p_adjusted)]
+    so = "so its score may be low even if fine-tuning reaches a high one"
+    return [f"A probe reads one vector of the whole text and does not know {meant[kind]}, {so}." for kind in kinds]
 
 
 def _means(outcome: Outcome, model: str) -> Section:
@@ -360,28 +341,22 @@ def _differences(outcome: Outcome, name: str) -> Section:
     by_holm = [one for one in contrasts if one.metric != MAIN or one.against.key[1] not in adapted]
     families = dict.fromkeys(contrast.against.family for contrast in by_holm)
     counted = "; ".join(f"{family} ({compared.count(family)})" for family in families)
-    fold_text = (
-        "Points with 95% intervals, on the same rows, folds and repeats. p: that the expected scores of models "
-        "trained on this number of rows are equal."
-    )
-    split_text = (
+    lines = [
         "Points with 95% intervals, on the same items and seeds. p: that the expected scores over seeds and items "
         "are equal; p, t: the paired t test over seeds, which treats these items as the whole population."
-    )
-    lines = [
-        fold_text if outcome.folds else split_text,
-        *(
-            [
-                f"Intervals are of one difference alone. p (adjusted) is corrected for {len(gains)} adapted "
-                "contestants together, as the interval of the answer is."
-            ]
-            if len(gains) > 1
-            else []
-        ),
-        *([f"Holm's correction counts together: {counted}."] if by_holm else []),
-        *([established(outcome, name)] if contrasts else []),
-        *_cautions(cautions),
     ]
+    if outcome.folds:
+        lines = [
+            "Points with 95% intervals, on the same rows, folds and repeats. p: that the expected scores of models "
+            "trained on this number of rows are equal."
+        ]
+    if len(gains) > 1:
+        lines.append(
+            f"Intervals are of one difference alone. p (adjusted) is corrected for {len(gains)} adapted contestants "
+            "together, as the interval of the answer is."
+        )
+    lines += [f"Holm's correction counts together: {counted}."] if by_holm else []
+    lines += [*([established(outcome, name)] if contrasts else []), *_cautions(cautions)]
     missing = [pairing.key for pairing in _not_compared(outcome, name)]
     if missing:
         which = listed([outcome.label(key) for key in missing[:NAMED]])
@@ -409,11 +384,8 @@ def _not_compared(outcome: Outcome, name: str) -> list[Against]:
     """Return the comparisons that could not be made because one of the two failed, or failed to learn."""
     # a contestant that a stopped race did not reach has no cell
     keys = {*outcome.cells, *(mean.key for mean in outcome.means)}
-    return [
-        pairing
-        for pairing in outcome.against
-        if pairing.name == name and pairing.key in keys and outcome.compared.contrast(pairing.key, name) is None
-    ]
+    named = [pairing for pairing in outcome.against if pairing.name == name and pairing.key in keys]
+    return [pairing for pairing in named if outcome.compared.contrast(pairing.key, name) is None]
 
 
 def row_id(name: str, key: Key, metric: str = MAIN) -> str:
@@ -465,9 +437,8 @@ def _costs(outcome: Outcome) -> Section:
         rows.append((outcome.label(result.key), *cells))
     heads = ("", *(text for stage in stages for text in (stage, "time")))
     what = "adaptation" if outcome.only_probed else "seed"
-    line = (
-        "For the model of one fold, mean over all folds." if outcome.folds else f"Of one {what}, the mean over {what}s."
-    )
+    line = f"Of one {what}, the mean over {what}s."
+    line = "For the model of one fold, mean over all folds." if outcome.folds else line
     return Section("Costs", heads, tuple(rows), (line,))
 
 
@@ -489,12 +460,9 @@ def _task_fact_names(outcome: Outcome) -> list[str]:
     """Return the names of the facts that all cells of a task share."""
     results = _shown(outcome)
     columns = {result.column for result in results}
+    of_tasks = [[result.facts for result in results if result.column == column] for column in columns]
     return [
-        name
-        for name in _fact_names(results)
-        if all(
-            len({result.facts.get(name) for result in results if result.column == column}) == 1 for column in columns
-        )
+        name for name in _fact_names(results) if all(len({one.get(name) for one in facts}) == 1 for facts in of_tasks)
     ]
 
 
@@ -607,9 +575,8 @@ def _estimate(outcome: Outcome, key: Key, metric: str) -> dict[str, Any]:
     estimate, spread = outcome.interval(key, metric), _deviation(outcome, key, metric)
     if estimate is None:
         return dict.fromkeys(("mean", "sd", "low", "high"))
-    if estimate.range_of_runs:
-        return {"mean": estimate.mean, "sd": spread, "low": None, "high": None}
-    return {"mean": estimate.mean, "sd": spread, "low": estimate.low, "high": estimate.high}
+    low, high = (None, None) if estimate.range_of_runs else (estimate.low, estimate.high)
+    return {"mean": estimate.mean, "sd": spread, "low": low, "high": high}
 
 
 def _contrast(name: str, contrast: Contrast | None) -> dict[str, Any]:
@@ -634,15 +601,10 @@ def difference_cell(contrast: Contrast | None) -> TableCell:
     if contrast is None:
         return TableCell("-", 0.0)
     comparison = contrast.comparison
+    figure = points(comparison.difference, sign="+")
     range_text = " to ".join(points(value, sign="+") for value in (comparison.low, comparison.high))
     look = {"better": "gain", "worse": "loss"}.get(contrast.said, "")
-    return TableCell(
-        points(comparison.difference, sign="+"),
-        comparison.difference,
-        range_text,
-        look,
-        plain=difference_text(comparison),
-    )
+    return TableCell(figure, comparison.difference, range_text, look, plain=difference_text(comparison))
 
 
 def p_cell(p: float | None) -> TableCell:
@@ -650,10 +612,9 @@ def p_cell(p: float | None) -> TableCell:
 
 
 def _improvement(comparison: Comparison) -> TableCell:
+    value = comparison.improvement or 0.0
     range_text = f"{percent(comparison.improvement_low)} to {percent(comparison.improvement_high)}"
-    return TableCell(
-        percent(comparison.improvement or 0.0), comparison.improvement, range_text, plain=chance_text(comparison)
-    )
+    return TableCell(percent(value), value, range_text, plain=chance_text(comparison))
 
 
 def _interval(outcome: Outcome, key: Key, metric: str, *, short: bool = False) -> str | TableCell:

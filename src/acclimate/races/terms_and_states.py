@@ -34,23 +34,7 @@ from scipy import sparse
 
 from acclimate.core import files
 from acclimate.core.types import COMBINED_FILE, Example, Label, Watch, counted, unwatched
-from acclimate.methods import probe
-from acclimate.methods.baselines import (
-    CHOOSING,
-    FITS,
-    FITTED,
-    Features,
-    Linear,
-    TfidfModel,
-    TfidfRecipe,
-    TfidfSetting,
-    features_of,
-    is_count,
-    read_tfidf,
-    require,
-    settings_with_states,
-    write_tfidf,
-)
+from acclimate.methods import baselines, probe
 from acclimate.models.encoder import save_model
 from acclimate.models.formats import PROVENANCE, Pooling, times_hidden
 from acclimate.models.loading import load_tokenizer, origin
@@ -77,7 +61,7 @@ class TermsAndStates:
     max_tokens  that the encoder reads of a text
     """
 
-    terms: TfidfModel
+    terms: baselines.TfidfModel
     states_CD: np.ndarray
     read_out: probe.ReadOut
     max_tokens: int
@@ -91,7 +75,7 @@ class TermsAndStates:
         return self.terms.labels
 
     @property
-    def linear(self) -> Linear:
+    def linear(self) -> baselines.Linear:
         """What decodes the outputs."""
         return self.terms.linear
 
@@ -108,7 +92,7 @@ class Fit(NamedTuple):
     """
 
     model: TermsAndStates
-    setting: TfidfSetting
+    setting: baselines.TfidfSetting
     tried: int
     dev: float
     predicted_dev: tuple[Label, ...]
@@ -121,13 +105,13 @@ class _Look(NamedTuple):
     """A fit with one setting, and what it predicts on dev."""
 
     score: float
-    setting: TfidfSetting
-    linear: Linear
+    setting: baselines.TfidfSetting
+    linear: baselines.Linear
     predicted: list[Label]
 
 
 def fit(
-    recipe: TfidfRecipe,
+    recipe: baselines.TfidfRecipe,
     task: Prepared,
     model: str,
     layer: probe.ProbeLayer,
@@ -145,9 +129,11 @@ def fit(
     Raises ValueError for a kind of task without terms, and where the recipe has nothing to try.
     """
     begun = time.perf_counter()
-    if task.kind not in FITS:
-        raise ValueError(f"a task of kind '{task.kind}' has no TF-IDF baseline; these have one: {', '.join(FITS)}")
-    settings = settings_with_states(recipe, task.kind)
+    if task.kind not in baselines.FITS:
+        raise ValueError(
+            f"a task of kind '{task.kind}' has no TF-IDF baseline; these have one: {', '.join(baselines.FITS)}"
+        )
+    settings = baselines.settings_with_states(recipe, task.kind)
     if not settings:
         raise ValueError("tfidf has an empty list of settings. Give at least one value for each")
     train, dev = task.examples("train"), task.examples("dev")
@@ -159,16 +145,16 @@ def fit(
         states[split], tokens = read[layer.read_out], tokens + len(rows.ids)
     centre_D, scale_D = probe.state_scales(states["train"])
     units = {split: (states_RD - centre_D) / scale_D for split, states_RD in states.items()}
-    features, train_terms = features_of(train, settings[0].longest)
+    features, train_terms = baselines.features_of(train, settings[0].longest)
     dev_terms = features(dev)
     gold, dev_gold = [example.label for example in train], [example.label for example in dev]
     looks: list[tuple[Label, ...]] = []
-    order_R = np.random.default_rng(0).permutation(len(train))[:FITTED]
+    order_R = np.random.default_rng(0).permutation(len(train))[: baselines.FITTED]
 
-    def look(setting: TfidfSetting, rows_R: np.ndarray) -> _Look:
+    def look(setting: baselines.TfidfSetting, rows_R: np.ndarray) -> _Look:
         weight = weight_of_states(setting.strength, layer.strength, len(rows_R), task)
         rows = _join_columns(train_terms[rows_R], weight * units["train"][rows_R])
-        linear = FITS[task.kind](rows, [gold[row] for row in rows_R], task.labels, setting)
+        linear = baselines.FITS[task.kind](rows, [gold[row] for row in rows_R], task.labels, setting)
         others = _join_columns(dev_terms, weight * units["dev"])
         if recipe.threshold == "dev" and task.has_threshold:
             decision = decide(linear.outputs(others), dev_gold, linear.labels, task)
@@ -178,7 +164,7 @@ def fit(
         looks.append(tuple(predicted))
         return _Look(task.score(dev_gold, predicted), setting, linear, predicted)
 
-    rows_R = np.sort(order_R[:CHOOSING])
+    rows_R = np.sort(order_R[: baselines.CHOOSING])
     fits = counted(settings, watch, "TF-IDF + encoder", total=len(settings), unit="fits", every=1)
     best = max((look(setting, rows_R) for setting in fits), key=lambda look: look.score)  # the first of equals
     if len(rows_R) < len(order_R):
@@ -211,13 +197,13 @@ def _join_columns(terms_RF: Any, states_RD: np.ndarray) -> Any:
 
 
 def _folded(
-    linear: Linear, features: Features, unit_D: np.ndarray, centre_D: np.ndarray
-) -> tuple[TfidfModel, np.ndarray]:
+    linear: baselines.Linear, features: baselines.Features, unit_D: np.ndarray, centre_D: np.ndarray
+) -> tuple[baselines.TfidfModel, np.ndarray]:
     """Return the model of terms and V, of states as they are. unit_D: what a state less `centre_D` was multiplied by"""
     size = len(centre_D)
     terms_CF, states_CD = linear.weights_CF[:, :-size], linear.weights_CF[:, -size:] * unit_D
     terms = replace(linear, weights_CF=terms_CF, bias_C=linear.bias_C - states_CD @ centre_D)
-    return TfidfModel(features, terms), states_CD
+    return baselines.TfidfModel(features, terms), states_CD
 
 
 def load_encoder(model: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
@@ -257,7 +243,9 @@ def test_fitted(
 def write(model: TermsAndStates, out: Path) -> None:
     """Write the model to `out/combined.json` and `out/combined.safetensors`. `write_encoder` adds the encoder."""
     about = {"read_out": model.read_out, "max_tokens": model.max_tokens}
-    write_tfidf(model.terms, out / COMBINED_FILE, out / WEIGHTS, about=about, arrays={STATES: model.states_CD})
+    baselines.write_tfidf(
+        model.terms, out / COMBINED_FILE, out / WEIGHTS, about=about, arrays={STATES: model.states_CD}
+    )
 
 
 def write_encoder(model: str, out: Path) -> None:
@@ -271,25 +259,27 @@ def write_encoder(model: str, out: Path) -> None:
 def read(directory: Path) -> TermsAndStates:
     """Return the model that `write` wrote. Raises DamagedError, naming the file, if it is none."""
     path, weights = directory / COMBINED_FILE, directory / WEIGHTS
-    terms, arrays = read_tfidf(path, weights)
+    terms, arrays = baselines.read_tfidf(path, weights)
     about = files.read_object(path, names=("read_out", "max_tokens"))
     read_out, tokens = about["read_out"], about["max_tokens"]
-    require(read_out in SPANS and read_out != "auto", path, f"read_out = {read_out!r:.60} is not a read-out of a probe")
-    require(is_count(tokens), path, f"max_tokens = {tokens!r:.60} is not a number of at least 1")
+    baselines.require(
+        read_out in SPANS and read_out != "auto", path, f"read_out = {read_out!r:.60} is not a read-out of a probe"
+    )
+    baselines.require(baselines.is_count(tokens), path, f"max_tokens = {tokens!r:.60} is not a number of at least 1")
     states_CD = arrays.get(STATES, np.zeros(0))
     shape_matches = states_CD.ndim == 2 and len(states_CD) == len(terms.linear.bias_C)
-    require(shape_matches, path, f"its sizes do not match {WEIGHTS}")
-    require(bool(np.isfinite(states_CD).all()), weights, f"{STATES} has values that are NaN or infinite")
+    baselines.require(shape_matches, path, f"its sizes do not match {WEIGHTS}")
+    baselines.require(bool(np.isfinite(states_CD).all()), weights, f"{STATES} has values that are NaN or infinite")
     return TermsAndStates(terms, states_CD, read_out, tokens)
 
 
 def read_with_encoder(directory: Path) -> tuple[TermsAndStates, PreTrainedModel, PreTrainedTokenizerBase]:
     """Return what `write` and `write_encoder` wrote. Raises DamagedError, naming the file, if they do not match."""
     model, folder = read(directory), directory / ENCODER
-    require((folder / "config.json").is_file(), folder, "it holds no encoder")
+    baselines.require((folder / "config.json").is_file(), folder, "it holds no encoder")
     encoder, tokenizer = load_encoder(str(folder))
     size = encoder.config.hidden_size * times_hidden(cast(Pooling, model.read_out))
     width = model.states_CD.shape[1]
     fault = f"{STATES} has {width:,} columns, but the encoder in {ENCODER}/ has {size:,} numbers for a text"
-    require(width == size, directory / WEIGHTS, fault)
+    baselines.require(width == size, directory / WEIGHTS, fault)
     return model, encoder, tokenizer

@@ -20,7 +20,7 @@ from acclimate.core.settings import SEEDS
 from acclimate.core.types import Label, Score
 from acclimate.data.examination import Examination, Leak
 from acclimate.races.answer import NAMED, answer_in_words, probe_contrasts, sides, taught_rows, untaught_text
-from acclimate.races.compare import MAIN, Contrast
+from acclimate.races.compare import Contrast
 from acclimate.races.outcome import IN_SCIKIT_LEARN, NEAR, CellResult, Outcome, rows
 from acclimate.reports.page import amount
 from acclimate.reports.table import UNADAPTED, UNTOUCHED, ContestantRow
@@ -54,9 +54,7 @@ def established(outcome: Outcome, name: str) -> str:
     """Return which differences by the main metrics are established, of the comparisons of this name; "" if none was
     made.
     """
-    contrasts = [
-        contrast for contrast in outcome.compared.contrasts if contrast.against.name == name and contrast.metric == MAIN
-    ]
+    contrasts = outcome.compared.named(name)
     if not contrasts:
         return ""
     clauses = []
@@ -167,12 +165,8 @@ def further(outcome: Outcome) -> str:
     if outcome.race is None or claims(outcome) or not sides(taught_rows(outcome), outcome.baselines)[1]:
         return ""
     guide = f"See what helped in our runs, by labels, raw text, domain distance and compute: {GUIDE}."
-    if DOMAIN_TEXT in outcome.race.hashes:
-        return guide
-    more = (
-        "Raw text of the domain (--corpus) adds contestants that adapt on it, which helped most reliably in our runs."
-    )
-    return f"{more} {guide}"
+    more = "Raw text of the domain (--corpus) adds contestants that adapt on it, which helped most reliably in our runs"
+    return guide if DOMAIN_TEXT in outcome.race.hashes else f"{more}. {guide}"
 
 
 def one_sided(outcome: Outcome) -> Iterator[str]:
@@ -244,11 +238,8 @@ def cross_validation_sentence(outcome: Outcome) -> str:
     if not outcome.folds or not scored:
         return ""
     repeats, rows = len(scored[0].scores), scored[0].task.sizes["test"]
-    few = (
-        f" Intervals from fewer than {FEWEST_REPEATS} repeats are too narrow: raise seeds."
-        if repeats < FEWEST_REPEATS
-        else ""
-    )
+    few = f" Intervals from fewer than {FEWEST_REPEATS} repeats are too narrow: raise seeds."
+    few *= repeats < FEWEST_REPEATS
     return (
         f"Scores are by {outcome.folds}-fold cross-validation, repeated {amount(repeats, 'time')} over {rows:,} "
         "rows: in each repeat, every row is predicted once by a model that was trained on other folds. The score "
@@ -438,8 +429,7 @@ def _scores_without_items(scores: Sequence[Score], ids: Collection[str]) -> Iter
                 f"{len(places)} of {len(score.ids)} test items remain without the {len(ids)} leaked ones, but a "
                 "score needs at least two. Remove the leaked texts from the training data instead."
             )
+        ids_left = tuple(score.ids[place] for place in places)
         gold, predicted = (tuple(labels[place] for place in places) for labels in (score.gold, score.predicted))
         value = metric_named(score.metric).compute(gold, predicted)
-        yield replace(
-            score, ids=tuple(score.ids[place] for place in places), gold=gold, predicted=predicted, test=value
-        )
+        yield replace(score, ids=ids_left, gold=gold, predicted=predicted, test=value)

@@ -24,7 +24,7 @@ from acclimate.methods.recipes.scratch import ScratchRecipe
 from acclimate.models.configuration import configuration_of
 from acclimate.models.word_embeddings import embedding_distances
 from acclimate.tasks.chance import nothing_learnt
-from acclimate.tasks.prepared import Prepared, open_prepared
+from acclimate.tasks.prepared import open_prepared
 from acclimate.tasks.thresholds import Threshold
 from acclimate.text.corpus import Corpus
 from acclimate.training.checkpoint import CLOCK, cost_before, read_log
@@ -198,13 +198,7 @@ def test_together(*, out: Path, watch: Watch, by: str, task: Path, first: Path, 
 
 
 def probed(
-    *,
-    out: Path,
-    watch: Watch,
-    task: Path,
-    model: str | Path,
-    precision: Precision,
-    threshold: Threshold = "half",
+    *, out: Path, watch: Watch, task: Path, model: str | Path, precision: Precision, threshold: Threshold = "half"
 ) -> Result:
     """Fit a probe of the frozen encoder on the training rows, and score it on dev."""
     from acclimate.methods import probe
@@ -250,7 +244,12 @@ def terms(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path) -> 
     """Fit the baseline without an encoder, and choose its setting on dev."""
     prepared = open_prepared(task)
     if prepared.kind == "search":
-        return _rank_by_terms(prepared, out, watch)
+        begun, model = time.monotonic(), Bm25()
+        predicted = model.rankings(prepared, "dev", watch=watch)
+        baselines.write_baseline(model, out)
+        files.write_record(out / CLOCK, {"seconds": time.monotonic() - begun})
+        dev = prepared.score([example.label for example in prepared.examples("dev")], predicted)
+        return {"dev": dev, "setting": asdict(model), "predicted_dev": predicted, "learnt": dev > 0, "tokens": 0}
     if prepared.kind == "tokens":
         fitted = baselines.fit_dictionary(prepared)
     else:
@@ -266,15 +265,6 @@ def terms(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path) -> 
         "learnt": not nothing_learnt(prepared, prepared.examples("dev"), fitted.looks),
         "tokens": fitted.tokens,
     }
-
-
-def _rank_by_terms(task: Prepared, out: Path, watch: Watch) -> Result:
-    begun, model = time.monotonic(), Bm25()
-    predicted = model.rankings(task, "dev", watch=watch)
-    baselines.write_baseline(model, out)
-    files.write_record(out / CLOCK, {"seconds": time.monotonic() - begun})
-    dev = task.score([example.label for example in task.examples("dev")], predicted)
-    return {"dev": dev, "setting": asdict(model), "predicted_dev": predicted, "learnt": dev > 0, "tokens": 0}
 
 
 def test_terms(*, out: Path, watch: Watch, by: str, task: Path, fitted: Path) -> Result:

@@ -53,7 +53,12 @@ def read_curve(name: str, model: str) -> Curve | None:
         entries = files.read_json(path)
         train, dev = _points(entries, "train"), _points(entries, "dev")
     elif Path(model).name == CHECKPOINT and (run / LOG).is_file():
-        train = _logged(read_log(run))
+        log = read_log(run)
+        for term in TERMS:
+            losses = [(line["step"], line[f"loss.{term}"]) for line in log if f"loss.{term}" in line]
+            if losses:
+                stretches = np.array_split(np.array(losses, float), min(CURVE_POINTS, len(losses)))
+                train[term] = [(float(part[-1, 0]), float(part[:, 1].mean())) for part in stretches]
     return Curve(name, train, dev) if train or dev else None
 
 
@@ -63,14 +68,4 @@ def _points(entries: Any, side: str) -> dict[str, Points]:
         for term in TERMS:
             if (loss := entry.get(side, {}).get(term)) is not None:
                 points.setdefault(term, []).append((float(entry["step"]), float(loss)))
-    return points
-
-
-def _logged(log: list[dict[str, Any]]) -> dict[str, Points]:
-    points: dict[str, Points] = {}
-    for term in TERMS:
-        losses = [(line["step"], line[f"loss.{term}"]) for line in log if f"loss.{term}" in line]
-        if losses:
-            stretches = np.array_split(np.array(losses, float), min(CURVE_POINTS, len(losses)))
-            points[term] = [(float(part[-1, 0]), float(part[:, 1].mean())) for part in stretches]
     return points

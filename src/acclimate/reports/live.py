@@ -198,10 +198,7 @@ def progress_page(
         sections.append(
             Section(CONTESTANTS, ("model", "score", "difference"), rows, (caption,), look="summary", id="contestants")
         )
-    curves = _curves(
-        run, [job_status.job for job_status in status.standings if job_status.state in ("done", "running")]
-    )
-    if curves:
+    if curves := _curves(run, [one.job for one in status.standings if one.state in ("done", "running")]):
         lead = "Score on dev at each evaluation so far, of the latest fine-tunings."
         sections.append(Section(SCORES, lead=lead, fold="closed" if figures else ""))
         figures[SCORES] = [Drawing("Score on dev by step", _drawn(curves), wide=True)]

@@ -13,7 +13,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from itertools import chain, count
+from itertools import chain, count, islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -192,7 +192,13 @@ class Page:
 
     def as_html(self) -> str:
         """Return the page as one HTML file, in which everything but the drawings is escaped."""
-        html = templates().get_template("page.html").render(page=self, sections=_identified(self.sections))
+        sections_by_id: dict[str, Section] = {}
+        for section in self.sections:
+            name = section.id or re.sub(r"[^a-z0-9]+", "-", section.title.lower()).strip("-") or "section"
+            candidates = chain([name], (f"{name}-{n}" for n in count(2)))
+            free = next(candidate for candidate in candidates if candidate not in sections_by_id)
+            sections_by_id[free] = replace(section, id=free)
+        html = templates().get_template("page.html").render(page=self, sections=list(sections_by_id.values()))
         return html.translate(VISIBLE)
 
     def write(self, path: Path) -> tuple[Path, ...]:
@@ -352,29 +358,10 @@ def _sorts(cell: str | TableCell) -> float | Literal[""] | None:
 def _cells(section: Section) -> list[list[tuple[TableCell, bool]]]:
     """Return the rows that are shown: each cell as a TableCell, and True if its column is one of numbers."""
     numbers = _number_columns(section)
-    return [
-        [
-            (cell if isinstance(cell, TableCell) else TableCell(cell), flag)
-            for cell, flag in zip(row, numbers, strict=True)
-        ]
-        for row in section.rows[: section.most]
-    ]
+    cells = ([cell if isinstance(cell, TableCell) else TableCell(cell) for cell in row] for row in section.rows)
+    return [[*zip(row, numbers, strict=True)] for row in islice(cells, section.most)]
 
 
 def _with_minus(text: str) -> str:
     """Return a figure as it is typeset: a true minus, and a dash for what is absent."""
     return ABSENT if text == "-" else text.replace("-", "\N{MINUS SIGN}")
-
-
-def _identified(sections: Sequence[Section]) -> list[Section]:
-    """Return the sections, each with an id that no other has."""
-    sections_by_id: dict[str, Section] = {}
-    for section in sections:
-        name = section.id or re.sub(r"[^a-z0-9]+", "-", section.title.lower()).strip("-") or "section"
-        free = next(
-            candidate
-            for candidate in chain([name], (f"{name}-{n}" for n in count(2)))
-            if candidate not in sections_by_id
-        )
-        sections_by_id[free] = replace(section, id=free)
-    return list(sections_by_id.values())

@@ -13,7 +13,7 @@ import re
 import zlib
 from collections.abc import Mapping, Sequence
 from html import escape
-from itertools import cycle
+from itertools import accumulate, cycle
 from types import MappingProxyType
 from typing import Any
 
@@ -92,17 +92,9 @@ def score_against_cost(rows: Sequence[ContestantRow]) -> str:
         axes.xaxis.set_major_locator(FixedLocator(_ticks(low, high)))
         axes.xaxis.set_minor_locator(NullLocator())
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: duration(value)))
-        label_bars(
-            axes,
-            {
-                name: (x, 100 * row.score.mean, 100 * row.score.low, 100 * row.score.high)
-                for name, x, row in zip(names, where, rows, strict=True)
-            },
-        )
-        marks = [
-            f"{row.contestant}: {interval_text(row.score)} at {duration(x)}"
-            for row, x in zip(rows, amounts, strict=True)
-        ]
+        label_bars(axes, {name: (x, row.score) for name, x, row in zip(names, where, rows, strict=True)})
+        amounts_and_rows = zip(amounts, rows, strict=True)
+        marks = [f"{row.contestant}: {interval_text(row.score)} at {duration(x)}" for x, row in amounts_and_rows]
         return svg(figure, "score-against-seconds", "Test score against time", marks)
 
 
@@ -119,13 +111,7 @@ def means_against_flop(points: Mapping[str, tuple[Interval, float]]) -> str:
         axes.set_xlim(min(amounts) / 3, max(amounts) * 3)
         axes.xaxis.set_minor_locator(NullLocator())
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: si(value, "FLOP")))
-        label_bars(
-            axes,
-            {
-                name: (flop, 100 * score.mean, 100 * score.low, 100 * score.high)
-                for name, (score, flop) in points.items()
-            },
-        )
+        label_bars(axes, {name: (flop, score) for name, (score, flop) in points.items()})
         marks = [f"{name}: {interval_text(score)} at {si(flop, 'FLOP')}" for name, (score, flop) in points.items()]
         return svg(figure, "means-against-flop", "Mean test score against FLOP", marks)
 
@@ -294,15 +280,14 @@ def svg(figure: Figure, name: str, title: str, marks: Sequence[str]) -> str:
     )
 
 
-def label_bars(axes: Any, bars: Mapping[str, tuple[float, float, float, float]]) -> None:
+def label_bars(axes: Any, bars: Mapping[str, tuple[float, Interval]]) -> None:
     """Write each name beside its mark, at the first of several places where it overlaps no bar and no other name.
-
-    bars: name -> (x, mean, low, high) in data units.
+    bars: name -> (x, score); the axis is in points.
     """
     axes.figure.draw_without_rendering()
     boxes = []
-    for x, _, low, high in bars.values():
-        (left_edge, bottom), (right, top) = axes.transData.transform([(x, low), (x, high)])
+    for x, score in bars.values():
+        (left_edge, bottom), (right, top) = axes.transData.transform([(x, 100 * score.low), (x, 100 * score.high)])
         boxes.append(Bbox.from_extents(left_edge - 15, bottom, right + 8, top))  # the seeds' dots stand left of the bar
     page = Bbox.from_extents(axes.figure.bbox.x0, axes.bbox.y0, axes.figure.bbox.x1, axes.bbox.y1)
     places = [(side, up) for up in (0, 14, -14, 28, -28, 42, -42, 56, -56) for side in (10, -14)]
@@ -311,8 +296,8 @@ def label_bars(axes: Any, bars: Mapping[str, tuple[float, float, float, float]])
         inside = page.containsx(box.x0) and page.containsx(box.x1) and page.containsy(box.y0) and page.containsy(box.y1)
         return inside and not any(box.overlaps(other) for other in boxes)
 
-    for name, (x, mean, _, _) in bars.items():
-        text = axes.annotate(name, (x, mean), xytext=places[0], textcoords="offset points", va="center")
+    for name, (x, score) in bars.items():
+        text = axes.annotate(name, (x, 100 * score.mean), xytext=places[0], textcoords="offset points", va="center")
         text.set_in_layout(False)  # otherwise the layout would change, and the marks would move
         for side, up in places:
             text.set(position=(side, up), horizontalalignment="left" if side > 0 else "right")
@@ -330,9 +315,7 @@ def label_ends(axes: Any, ends: Sequence[tuple[float, float, str, str]]) -> None
     low, high = axes.get_ylim()
     gap = 13 * (high - low) * axes.figure.dpi / 72 / axes.bbox.height
     ends = sorted(ends, key=lambda end: end[1])
-    heights: list[float] = []
-    for _, up, _, _ in ends:
-        heights.append(max(up, heights[-1] + gap) if heights else up)
+    heights = [*accumulate((up for _, up, _, _ in ends), lambda below, up: max(up, below + gap))]
     excess = max(0.0, heights[-1] - high)
     side = axes.get_yaxis_transform()
     for (_, up, name, colour), height in zip(ends, heights, strict=True):

@@ -194,9 +194,10 @@ def card_of(shipment: Shipment) -> Card:
     report = report_of(outcome)
     facts = report.facts
     leaked = frozenset(facts.leaked_test_ids).intersection(score.ids)
-    others = _drop_leaked(outcome, leaked, len(score.ids))
+    others = without_items(outcome, leaked) if leaked and len(score.ids) - len(leaked) >= 2 else None
     base, origin = origin_of(run, shipment.source, outcome, score)
     examination = facts.examination
+    remarks = [use_note(outcome, score), *report.alerts, *cautions(outcome), *report.remarks, facts.search_note]
     return Card(
         task=task.name,
         kind=task.kind,
@@ -217,13 +218,7 @@ def card_of(shipment: Shipment) -> Card:
         sizes={str(split): size for split, size in task.sizes.items()},
         # the card shows no folders: where files of several folders have the same name, the last one counts
         files={Path(file.path).name: (file.rows, file.accepted) for file in examination.files} if examination else {},
-        cautions=[
-            *filter(None, [use_note(outcome, score)]),
-            *report.alerts,
-            *cautions(outcome),
-            *report.remarks,
-            *filter(None, [facts.search_note]),
-        ],
+        cautions=[*filter(None, remarks)],
         notes=outcome.notes,
         leaks=[leak for leak in examination.leaks if leak.references] if examination else None,
         leaked=len(leaked),
@@ -267,21 +262,15 @@ def use_note(outcome: Outcome, score: Score) -> str:
 
 def _label_parts(scores: Sequence[Score], shipped: Score, task: Prepared) -> dict[str, Any]:
     """Return each label's F1, of the untouched model and the shipped contestant, and the labels without test items."""
-    by_contestant = {
-        name: [score for score in scores if score.contestant == name] for name in (table.UNTOUCHED, shipped.contestant)
-    }
-    if task.kind in ("score", "span") or not by_contestant[table.UNTOUCHED]:  # without a fine-tuning
+    untouched = [score for score in scores if score.contestant == table.UNTOUCHED]
+    ours = [score for score in scores if score.contestant == shipped.contestant]
+    if task.kind in ("score", "span") or not untouched:  # without a fine-tuning
         return {}
     if task.kind == "tokens":
-        return {"per_label": type_scores(by_contestant[table.UNTOUCHED], by_contestant[shipped.contestant])}
-    labels = label_scores(by_contestant[table.UNTOUCHED], by_contestant[shipped.contestant])
+        return {"per_label": type_scores(untouched, ours)}
+    labels = label_scores(untouched, ours)
     tested_labels = {label.label for label in labels}
     return {"per_label": labels, "unseen": [label for label in task.labels if label not in tested_labels]}
-
-
-def _drop_leaked(outcome: Outcome, leaked: frozenset[str], items: int) -> Outcome | None:
-    """Return the outcome without the leaked items; None if none leaked or fewer than two items are left."""
-    return without_items(outcome, leaked) if leaked and items - len(leaked) >= 2 else None
 
 
 def _cut(shipment: Shipment) -> int:
@@ -299,10 +288,8 @@ def origin_of(run: Path, source: Path, outcome: Outcome, score: Score) -> tuple[
     """
     start = origin(source)
     if start == EMBEDDED:
-        return (
-            "",
-            f"It was made from the embedded encoder of acclimate, which was cut from {MADE_FROM} and trained further.",
-        )
+        made_from = f"which was cut from {MADE_FROM} and trained further"
+        return "", f"It was made from the embedded encoder of acclimate, {made_from}."
     if start:
         return start, f"It was made from {start}."
     job = _tuned(run, outcome, score)
@@ -334,16 +321,15 @@ def _tuned(run: Path, outcome: Outcome, score: Score) -> dict[str, Any] | None:
 
 def render(card: Card) -> str:
     """Return the card as the text of README.md. Raises ValueError if the hub would refuse its metadata."""
+    commands = (markdown.command_without_paths(command, card.base) for command in card.commands)
     values = {
         "card": card,
         "general": table.general_loss_column([row.contestant for row in card.rows], card.general_losses),
         "forgetting": table.MEANING + table.adaptations_note(max(row.score.adaptations for row in card.rows)),
         "metadata": Markup(metadata(card).to_yaml()),
-        "loading": markdown.fenced(code_to_load(card), "python"),
+        "loading": markdown.fenced(_with_acclimate(card) if card.obstacle else _with_transformers(card), "python"),
         "loading_int8": markdown.fenced(loading_int8(card), "python"),
-        "commands": markdown.fenced(
-            "\n".join(markdown.command_without_paths(command, card.base) for command in card.commands), "shell"
-        ),
+        "commands": markdown.fenced("\n".join(commands), "shell"),
         "int8_file": Markup(f"`{FILE}`"),
         "whole_file": Markup(f"`{WHOLE}`"),
         "pipeline": markdown.fenced(code_of_pipeline(card), "python") if code_of_pipeline(card) else "",
@@ -386,20 +372,13 @@ def metadata(card: Card) -> ModelCardData:
     name = figures.metric_text(card.metric)
     seeds = len(card.row.seeds)
     spread = "" if score.range_of_runs else f", 95% interval {score.low:.4f} to {score.high:.4f}"
+    values = {f"{name} of this checkpoint (seed {card.shipped.seed})": card.shipped.test}
+    if seeds > 1:
+        values[f"{name}, mean over {seeds} seeds{spread}"] = score.mean
     results = [
-        EvalResult(
-            **dataset,
-            metric_type=kind,
-            metric_value=round(card.shipped.test, 4),
-            metric_name=f"{name} of this checkpoint (seed {card.shipped.seed})",
-        ),
-        EvalResult(
-            **dataset,
-            metric_type=kind,
-            metric_value=round(score.mean, 4),
-            metric_name=f"{name}, mean over {seeds} seeds{spread}",
-        ),
-    ][: 1 if seeds < 2 else 2]
+        EvalResult(**dataset, metric_type=kind, metric_value=round(value, 4), metric_name=what)
+        for what, value in values.items()
+    ]
     tags = ["acclimate", "domain-adaptation", card.kind, *(["onnx"] if card.int8 else [])]
     return ModelCardData(
         library_name=_library(card),
@@ -421,11 +400,6 @@ def _library(card: Card) -> str:
     return SENTENCE_TRANSFORMERS if any(way.name == SENTENCE_TRANSFORMERS and way.takes for way in card.ways) else OURS
 
 
-def code_to_load(card: Card) -> str:
-    """Return Python code that predicts with the model; it runs in the directory of the shipment."""
-    return _with_acclimate(card) if card.obstacle else _with_transformers(card)
-
-
 def _with_acclimate(card: Card) -> str:
     texts = '["One sentence of words with spaces between them ."]' if card.kind == "tokens" else _texts(card)
     if card.kind == "span":
@@ -434,13 +408,10 @@ def _with_acclimate(card: Card) -> str:
         texts = '[{"text": "One text.", "spans": [[0, 3], [4, 8]]}]  # the characters of the two mentions'
     elif card.paired:
         texts = '[("A text.", "What it is compared with."), ("Another one.", "And this.")]'
-    lines = [
-        "from acclimate.shipping.predict import predict",
-        'where = "."  # the directory of this file, or the id of the model on the hub',
-        f"texts = {texts}",
-        "print([made.label for made in predict(where, texts)])",
-    ]
-    return "\n".join(lines)
+    return f"""from acclimate.shipping.predict import predict
+where = "."  # the directory of this file, or the id of the model on the hub
+texts = {texts}
+print([made.label for made in predict(where, texts)])"""
 
 
 def code_of_pipeline(card: Card) -> str:
@@ -466,16 +437,12 @@ def _with_transformers(card: Card) -> str:
         return TAGGING
     if card.kind == "span":
         return ANSWERING
-    return "\n".join(
-        [
-            "from transformers import AutoModelForSequenceClassification, AutoTokenizer",
-            'where = "."  # the directory of this file, or the id of the model on the hub',
-            "tokenizer = AutoTokenizer.from_pretrained(where)",
-            "model = AutoModelForSequenceClassification.from_pretrained(where)",
-            f'logits = model(**tokenizer({_texts(card)}, truncation=True, padding=True, return_tensors="pt")).logits',
-            _DECODED[card.kind],
-        ]
-    )
+    return f"""from transformers import AutoModelForSequenceClassification, AutoTokenizer
+where = "."  # the directory of this file, or the id of the model on the hub
+tokenizer = AutoTokenizer.from_pretrained(where)
+model = AutoModelForSequenceClassification.from_pretrained(where)
+logits = model(**tokenizer({_texts(card)}, truncation=True, padding=True, return_tensors="pt")).logits
+{_DECODED[card.kind]}"""
 
 
 def code_of_sentence_transformers(card: Card) -> str:
@@ -512,14 +479,10 @@ def loading_int8(card: Card) -> str:
         texts = '["One sentence of words with spaces between them ."]'
     if card.kind == "span":
         texts = "[question], [text]"
-    return "\n".join(
-        [
-            "import onnxruntime",
-            f'session = onnxruntime.InferenceSession(f"{{where}}/{FILE}", providers=["CPUExecutionProvider"])',
-            f'inputs = tokenizer({texts}, truncation=True, padding=True, return_tensors="np")',
-            "[logits] = session.run(None, {each.name: inputs[each.name] for each in session.get_inputs()})",
-        ]
-    )
+    return f"""import onnxruntime
+session = onnxruntime.InferenceSession(f"{{where}}/{FILE}", providers=["CPUExecutionProvider"])
+inputs = tokenizer({texts}, truncation=True, padding=True, return_tensors="np")
+[logits] = session.run(None, {{each.name: inputs[each.name] for each in session.get_inputs()}})"""
 
 
 def _pipeline(kind: Kind) -> str:

@@ -44,6 +44,7 @@ from acclimate.tasks.rows import WORD, encode_rows
 from acclimate.tasks.spans import ranked_answers
 from acclimate.tasks.tags import fallback, words_of
 from acclimate.tasks.task import Kind
+from acclimate.tasks.thresholds import PREDICTIONS
 
 BATCH = 16
 # logits that differ by less are equal, and so are numbers by that share of their standard deviation: sums are taken in
@@ -142,7 +143,20 @@ def outputs_of_examples(
     if kind == "span":
         return answers_of(examples, tokenizer, forward, stage=stage, watch=watch)
     if kind == "tokens":
-        return logits_of_words(examples, tokenizer, forward, size=BATCH, stage=stage, watch=watch)
+        rows = sorted(_rows(examples, tokenizer), key=lambda row: -len(row[1]))
+        parts = [rows[start : start + BATCH] for start in range(0, len(rows), BATCH)]
+        logits: list[np.ndarray | None] = [None] * len(examples)
+        for part in counted(parts, watch, stage, total=len(parts), unit="batches", every=1):
+            padded = tokenizer.pad({"input_ids": [ids for _, ids, _ in part]}, return_tensors="np", verbose=False)
+            inputs = {name: np.asarray(values, dtype=np.int64) for name, values in _inputs(padded, tokenizer)}
+            logits_BTC = forward(inputs)
+            for (sentence, _, places), logits_TC in zip(part, logits_BTC, strict=True):
+                said_wC = logits[sentence]
+                if said_wC is None:
+                    said_wC = np.full((len(words_of(examples[sentence].text)), logits_TC.shape[-1]), np.nan)
+                    logits[sentence] = said_wC
+                said_wC[list(places)] = logits_TC[list(places.values())]
+        return [said_wC for said_wC in logits if said_wC is not None]
     return logits_of(examples, tokenizer, forward, stage=stage, watch=watch)
 
 
@@ -184,37 +198,10 @@ def logits_of(
 ) -> np.ndarray:
     """(n, C) in the order of the examples."""
     rows: dict[int, np.ndarray] = {}
-    total = -(-len(examples) // BATCH)
-    for places, inputs in counted(
-        padded_batches(examples, tokenizer), watch, stage, total=total, unit="batches", every=1
-    ):
+    total, batches = -(-len(examples) // BATCH), padded_batches(examples, tokenizer)
+    for places, inputs in counted(batches, watch, stage, total=total, unit="batches", every=1):
         rows.update(zip(places, forward(inputs), strict=True))
     return np.stack([rows[i] for i in range(len(examples))])
-
-
-def logits_of_words(
-    examples: Sequence[Example],
-    tokenizer: PreTrainedTokenizerBase,
-    forward: Callable[[dict[str, np.ndarray]], np.ndarray],
-    *,
-    size: int,
-    stage: str = "check",
-    watch: Watch = unwatched,
-) -> list[np.ndarray]:
-    """(w, C) for each sentence; nan for a word of which the tokenizer leaves no piece. size: rows of a batch."""
-    rows = sorted(_rows(examples, tokenizer), key=lambda row: -len(row[1]))
-    parts = [rows[start : start + size] for start in range(0, len(rows), size)]
-    logits: list[np.ndarray | None] = [None] * len(examples)
-    for part in counted(parts, watch, stage, total=len(parts), unit="batches", every=1):
-        padded = tokenizer.pad({"input_ids": [ids for _, ids, _ in part]}, return_tensors="np", verbose=False)
-        logits_BTC = forward({name: np.asarray(values, dtype=np.int64) for name, values in _inputs(padded, tokenizer)})
-        for (sentence, _, places), logits_TC in zip(part, logits_BTC, strict=True):
-            said_wC = logits[sentence]
-            if said_wC is None:
-                said_wC = np.full((len(words_of(examples[sentence].text)), logits_TC.shape[-1]), np.nan)
-                logits[sentence] = said_wC
-            said_wC[list(places)] = logits_TC[list(places.values())]
-    return [said_wC for said_wC in logits if said_wC is not None]
 
 
 def answers_of(
@@ -305,18 +292,18 @@ def decoded(logits_nC: Outputs, kind: Kind, labels: Sequence[str]) -> list[Label
         words = cast(list[np.ndarray], logits_nC)
         return [tuple(_tag(logits_C, labels) for logits_C in logits_wC) for logits_wC in words]
     assert isinstance(logits_nC, np.ndarray)
-    if kind == "sequence":
-        return [labels[int(place)] for place in logits_nC.argmax(-1)]
-    if kind == "multilabel":
-        return [tuple(sorted(labels[int(place)] for place in np.flatnonzero(row > 0))) for row in logits_nC]
-    return [float(row[0]) for row in logits_nC]
+    return PREDICTIONS[kind](logits_nC, labels)
 
 
 def differing(scored: Sequence[Label], logits_nC: Outputs, kind: Kind, labels: Sequence[str]) -> list[int]:
     """Places where the logits say something else than what was scored, by more than rounding can explain."""
     if kind == "score":
         assert isinstance(logits_nC, np.ndarray)
-        return _other_numbers(np.array(scored, dtype=np.float64), logits_nC[:, 0])
+        scored_n = np.array(scored, dtype=np.float64)
+        coarse = STEPS * float(np.finfo(np.float32).eps) * float(np.abs(scored_n).max())
+        apart_n = np.abs(scored_n - logits_nC[:, 0])
+        # not "more than", which nan never is
+        return [int(place) for place in np.flatnonzero(~(apart_n <= max(ROUNDING * float(scored_n.std()), coarse)))]
     if kind == "span":
         answers = cast(list[Answers], logits_nC)
         return [i for i, label in enumerate(scored) if _other_answers(cast(tuple[str, ...], label), answers[i])]
@@ -353,10 +340,3 @@ def _other_tags(scored: Label, logits_wC: np.ndarray, labels: Sequence[str]) -> 
 
 def _tag(logits_C: np.ndarray, labels: Sequence[str]) -> str:
     return fallback(labels) if np.isnan(logits_C).any() else labels[int(logits_C.argmax())]
-
-
-def _other_numbers(scored_n: np.ndarray, said_n: np.ndarray) -> list[int]:
-    coarse = STEPS * float(np.finfo(np.float32).eps) * float(np.abs(scored_n).max())
-    apart_n = np.abs(scored_n - said_n)
-    # not "more than", which nan never is
-    return [int(place) for place in np.flatnonzero(~(apart_n <= max(ROUNDING * float(scored_n.std()), coarse)))]

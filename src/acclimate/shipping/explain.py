@@ -118,10 +118,8 @@ def explain(
         model = cast(TfidfModel, predictor.model)
         return [_terms(model, *both) for both in zip(examples, predictions, strict=True)]
     paired = predictor.asking.paired or any(example.pair for example in examples)
-    return [
-        _integrated(cast(Predictor, predictor), *both, paired=paired)
-        for both in zip(examples, predictions, strict=True)
-    ]
+    encoder = cast(Predictor, predictor)
+    return [_integrated(encoder, *both, paired=paired) for both in zip(examples, predictions, strict=True)]
 
 
 def _code(prediction: Prediction, labels: Sequence[str]) -> int:
@@ -163,14 +161,8 @@ def _integrated(predictor: Predictor, example: Example, prediction: Prediction, 
     spans = SPANS[pooling_of(model.config)]
     row = encode_rows(examples, tokenizer, predictor.max_tokens, predictor.kind, spans=spans).take(np.array([0]))
     length = len(row.ids)
-    encoded = tokenizer(
-        [example.text],
-        [example.pair or ""] if paired else None,
-        truncation=True,
-        max_length=length,
-        return_offsets_mapping=True,
-        verbose=False,
-    )
+    cut: dict[str, Any] = {"truncation": True, "max_length": length, "return_offsets_mapping": True, "verbose": False}
+    encoded = tokenizer([example.text], [example.pair or ""] if paired else None, **cut)
     assert encoded["input_ids"][0] == row.ids.tolist(), "the places of words are of other tokens"
     parts = encoded.sequence_ids(0)
     blanks = (tokenizer.mask_token_id, tokenizer.unk_token_id, tokenizer.pad_token_id)

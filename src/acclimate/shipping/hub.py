@@ -24,12 +24,7 @@ class Upload:
 
 
 def push(
-    shipped: str | Path,
-    repository: str,
-    *,
-    private: bool = True,
-    revision: str | None = None,
-    dry_run: bool = False,
+    shipped: str | Path, repository: str, *, private: bool = True, revision: str | None = None, dry_run: bool = False
 ) -> Upload:
     """Upload a directory that `ship` wrote to the hub as `repository` (owner/name). Return what was uploaded.
 

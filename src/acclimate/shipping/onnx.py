@@ -118,7 +118,13 @@ def copy_as_int8(
         _export(shipped, inputs[0], whole)
     _check(shipped, inputs[:CHECKED], _session(whole))
     with _quiet():
-        _quantise(whole, path)
+        from onnxruntime.quantization import QuantType, quantize_dynamic
+        from onnxruntime.quantization.shape_inference import quant_pre_process
+
+        folded = whole.with_name("folded.onnx")
+        quant_pre_process(whole, folded, skip_symbolic_shape=True)  # symbolic inference fails on dynamic lengths
+        quantize_dynamic(folded, path, per_channel=True, reduce_range=True, weight_type=QuantType.QInt8)
+        folded.unlink()
     return _measured(directory, task, shipped, scored, watch=watch)
 
 
@@ -192,16 +198,6 @@ def rounding(logits: np.ndarray) -> float:
     return CLOSE * float(np.ptp(logits)) + STEPS * float(np.spacing(np.abs(logits).max()))
 
 
-def _quantise(whole: Path, path: Path) -> None:
-    from onnxruntime.quantization import QuantType, quantize_dynamic
-    from onnxruntime.quantization.shape_inference import quant_pre_process
-
-    folded = whole.with_name("folded.onnx")
-    quant_pre_process(whole, folded, skip_symbolic_shape=True)  # symbolic inference fails on dynamic lengths
-    quantize_dynamic(folded, path, per_channel=True, reduce_range=True, weight_type=QuantType.QInt8)
-    folded.unlink()
-
-
 def _measured(directory: Path, task: Prepared, shipped: Loaded, scored: Sequence[Label], *, watch: Watch) -> Int8:
     import onnxruntime
     import torch
@@ -253,9 +249,9 @@ def _rounds(
 
     Both predict each batch in turn, and each of them goes first for half of the batches.
     """
-    for side in (shipped.logits, exported):  # the first call allocates memory
-        side(encoded[0])
     sides = (shipped.logits, exported)
+    for side in sides:  # the first call allocates memory
+        side(encoded[0])
     for number in range(ROUNDS):
         seconds = [0.0, 0.0]
         for place, inputs in enumerate(encoded):

@@ -155,20 +155,17 @@ class Predictor:
         scheme = scheme_of(self.asking.labels or self.labels)
         other = scheme is not None and self.asking.labels and self.asking.labels != self.labels
         index = {label: place for place, label in enumerate(self.labels)}
+        places = word_values(np.arange(len(outputs_NC)), rows)
         predictions = []
-        for example, tags, places_w in zip(
-            examples, predicted, word_values(np.arange(len(outputs_NC)), rows), strict=True
-        ):
+        for example, tags, places_w in zip(examples, predicted, places, strict=True):
             assert isinstance(tags, tuple)
             has_place_w = places_w != -1
             found_wC = self._word_probabilities(outputs_NC[places_w[has_place_w]])
             codes = [index[tag] for tag, has_place in zip(tags, has_place_w, strict=True) if has_place]
             of_words = np.ones(len(tags))
             of_words[has_place_w] = found_wC[np.arange(len(codes)), codes]
-            sentence_tags = converted(tags, scheme) if scheme and other else tags
-            predictions.append(
-                replace(_with_entities(sentence_tags, example, scheme), of_words=tuple(of_words.tolist()))
-            )
+            prediction = _with_entities(converted(tags, scheme) if scheme and other else tags, example, scheme)
+            predictions.append(replace(prediction, of_words=tuple(of_words.tolist())))
         return predictions
 
     def _word_probabilities(self, outputs_wC: np.ndarray) -> np.ndarray:
@@ -200,12 +197,8 @@ class BaselinePredictor:
     def predict(self, examples: Sequence[Example], *, watch: Watch = unwatched) -> list[Prediction]:
         """Return the predictions for texts, in their order; labels of the examples are not looked at."""
         if isinstance(self.model, WordList):
-            scheme = scheme_of(self.labels)
-            tags = self.model.predict(examples)
-            return [
-                _with_entities(sentence_tags, example, scheme)
-                for sentence_tags, example in zip(tags, examples, strict=True)
-            ]
+            pairs, scheme = zip(self.model.predict(examples), examples, strict=True), scheme_of(self.labels)
+            return [_with_entities(tags, example, scheme) for tags, example in pairs]
         outputs_nC = self.model.outputs(examples)
         if np.isnan(outputs_nC).any():
             raise ValueError("the baseline's outputs are NaN for a text. Copy the folder again, or repeat the race")
@@ -440,11 +433,8 @@ class Skipped:
 
 
 def _predict_chunk(predictor: AnyPredictor, chunk: Sequence[Text], watch: Watch) -> list[Prediction]:
-    predictions = predictor.predict([text.example for text in chunk], watch=watch)
-    return [
-        _placed(one, text.source_text) if text.source_text else one
-        for one, text in zip(predictions, chunk, strict=True)
-    ]
+    pairs = zip(predictor.predict([text.example for text in chunk], watch=watch), chunk, strict=True)
+    return [_placed(one, text.source_text) if text.source_text else one for one, text in pairs]
 
 
 def _placed(prediction: Prediction, text: str) -> Prediction:

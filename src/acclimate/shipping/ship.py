@@ -27,16 +27,7 @@ import numpy as np
 from acclimate.core import files
 from acclimate.core.door import is_python, option
 from acclimate.core.prompt import prompt_length
-from acclimate.core.types import (
-    BASELINE_FILE,
-    COMBINED_FILE,
-    Example,
-    Label,
-    Progress,
-    Score,
-    Watch,
-    unwatched,
-)
+from acclimate.core.types import BASELINE_FILE, COMBINED_FILE, Example, Label, Progress, Score, Watch, unwatched
 from acclimate.jobs.job import check_format
 from acclimate.jobs.lock import ENCODER as BEST_ENCODER
 from acclimate.jobs.lock import FITTED, USE, is_part_of_run
@@ -46,7 +37,7 @@ from acclimate.models.classifier import PROBLEM_TYPES, load_finetuned
 from acclimate.models.configuration import configuration_of
 from acclimate.models.formats import PREDICT, SAFE_ENDINGS
 from acclimate.models.loading import EMBEDDED, FOLDER, load_tokenizer, origin
-from acclimate.races.outcome import path_of, read_outcome
+from acclimate.races.outcome import Outcome, path_of, read_outcome
 from acclimate.races.report import RACE
 from acclimate.races.terms_and_states import ENCODER, read_with_encoder
 from acclimate.shipping import check
@@ -187,16 +178,11 @@ def _ship_linear(
     if onnx:
         need = "a model of transformers, but {} is not one" if combined else "an encoder, but {} has none"
         raise ValueError(f"{option('onnx')} needs {need.format(name)}. Ship without it")
-    if outcome.folds:
-        raise ValueError(
-            f"{run}: the race used cross-validation, so {source} has no test predictions to be checked against. Use "
-            f"`acclimate predict {source}` without shipping, or race without {option('folds')}"
-        )
+    _refuse_folds(outcome, run, source)
     score = next((score for score in outcome.scores if score.contestant == name), None)
     if score is None:
-        raise ValueError(
-            f"{run}: {name} has no test score, so its predictions cannot be checked. Run the same race again"
-        )
+        why = f"{name} has no test score, so its predictions cannot be checked"
+        raise ValueError(f"{run}: {why}. Run the same race again")
     task = open_prepared(run / "data")
     examples = _texts_scored(run, task, score)
     _require_free(to)
@@ -228,6 +214,15 @@ def _ship_linear(
     return Shipped(to, name, score.seed, len(score.ids), ways=[Way(PREDICT, True)])
 
 
+def _refuse_folds(outcome: Outcome, run: Path, source: Path) -> None:
+    """Raises ValueError for a race by cross-validation."""
+    if outcome.folds:
+        raise ValueError(
+            f"{run}: the race used cross-validation, so {source} has no test predictions to be checked against. Use "
+            f"`acclimate predict {source}` without shipping, or race without {option('folds')}"
+        )
+
+
 def _texts_scored(run: Path, task: Prepared, score: Score) -> Sequence[Example]:
     """Return the test texts. Raises ValueError if they are not those that were scored."""
     examples = task.examples("test")
@@ -244,11 +239,8 @@ def _finished(run: Path, source: Path) -> tuple[Score, Prepared]:
     outcome = read_outcome(outcome_file) if outcome_file.exists() else None
     if outcome is not None and outcome.unused and not record_file.exists():
         raise ValueError(f"{run}: {outcome.unused}, so there is no model to ship. See its page for advice")
-    if outcome is not None and outcome.folds:
-        raise ValueError(
-            f"{run}: the race used cross-validation, so {source} has no test predictions to be checked against. "
-            f"Use `acclimate predict {source}` without shipping, or race without {option('folds')}"
-        )
+    if outcome is not None:
+        _refuse_folds(outcome, run, source)
     for needed in (outcome_file, record_file):
         if not needed.exists():
             raise ValueError(
@@ -260,22 +252,18 @@ def _finished(run: Path, source: Path) -> tuple[Score, Prepared]:
     record = files.read_json(record_file)
     for score in outcome.scores:
         if (score.contestant, score.seed) == (record["contestant"], record["seed"]):
-            break
-    else:
-        raise ValueError(
-            f"{source} has {record['contestant']}, seed {record['seed']}, but {outcome_file.name} does not. Repeat "
-            "the command of the race to write both again"
-        )
-    task = open_prepared(run / "data")
-    return score, task
+            return score, open_prepared(run / "data")
+    raise ValueError(
+        f"{source} has {record['contestant']}, seed {record['seed']}, but {outcome_file.name} does not. Repeat the "
+        "command of the race to write both again"
+    )
 
 
 def _check_words(license: str, language: Sequence[str]) -> None:
     """Raises ValueError for a licence or a language that the hub would not know by its form."""
     if license and not re.fullmatch(r"[a-z0-9][a-z0-9.+-]*", license):
-        raise ValueError(
-            f"{option('license', license)}: use the identifier of the hub, such as apache-2.0, mit or cc-by-4.0"
-        )
+        way_out = "use the identifier of the hub, such as apache-2.0, mit or cc-by-4.0"
+        raise ValueError(f"{option('license', license)}: {way_out}")
     for code in language:
         if not re.fullmatch(r"[a-z]{2,3}(-[A-Za-z0-9]+)*|multilingual", code):
             raise ValueError(f"{option('language', code)}: give a code, such as en or de")

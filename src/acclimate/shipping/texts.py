@@ -178,11 +178,9 @@ def announce_contestant(place: Path, watch: Watch) -> None:
 
 def contestant_directory(run: Path, contestant: str) -> Path:
     """Return the directory in which a race handed over this contestant's model. Raises ValueError if there is none."""
+    choice = option("contestant", contestant)
     if not (run / f"race{OUTCOME}").exists():
-        raise ValueError(
-            f"{option('contestant', contestant)}: {run} contains no finished race. Give the {option('out')} of "
-            "a finished race"
-        )
+        raise ValueError(f"{choice}: {run} contains no finished race. Give the {option('out')} of a finished race")
     directories: dict[str, Path] = {}
     for place in (USE, ENCODER, FITTED):
         if (run / place / RECORD).is_file():
@@ -190,9 +188,7 @@ def contestant_directory(run: Path, contestant: str) -> Path:
             directories.setdefault(about["contestant"], run / place)
     if contestant not in directories:
         names = ", ".join(directories) or "no contestant"
-        raise ValueError(
-            f"{option('contestant', contestant)}: {run} has no model of {contestant}. Choose one of: {names}"
-        )
+        raise ValueError(f"{choice}: {run} has no model of {contestant}. Choose one of: {names}")
     return directories[contestant]
 
 
@@ -246,10 +242,8 @@ def _from_hub(hub_id: str, *, own_columns: bool) -> Path | None:
                 if status_of(error) is None:
                     raise errors.LocalEntryNotFoundError(f"{hub_id}: the hub cannot be reached") from error
         return Path(hub.hf_hub_download(hub_id, RECORD))
-    except (
-        errors.LocalEntryNotFoundError,
-        errors.OfflineModeIsEnabled,
-    ) as error:  # before EntryNotFoundError: its base
+    # before EntryNotFoundError: its base
+    except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled) as error:
         if own_columns or not isinstance(hub.try_to_load_from_cache(hub_id, RECORD), str | None):  # the hub has none
             return None
         raise ValueError(
@@ -302,11 +296,9 @@ def _ending_of(source: Source, asking: Asking) -> str:
         return ".jsonl"
     if line.strip('"') == roles["text"]:  # a table with one column
         return ".csv"
-    plain = (
-        "conll for one word per line, txt for one sentence per line"
-        if asking.kind == "tokens"
-        else "txt for one text per line"
-    )
+    plain = "txt for one text per line"
+    if asking.kind == "tokens":
+        plain = "conll for one word per line, txt for one sentence per line"
     raise ValueError(
         f"standard input begins with {shown(line)}, which is neither JSON nor a header with the column "
         f"{roles['text']!r}. Add {option('format')} ({plain}), or name the column with {option('text')}"
@@ -342,10 +334,8 @@ def read_texts(
     asking = replace(asking, kind=kind)
     shape = _shape(source, asking)
     if keep and shape in ("questions", "words", "lines"):
-        raise ValueError(
-            f"{option('keep', keep[0])}: {source.name} has no columns. Remove {option('keep')}, or give a file with "
-            "columns"
-        )
+        way_out = f"Remove {option('keep')}, or give a file with columns"
+        raise ValueError(f"{option('keep', keep[0])}: {source.name} has no columns. {way_out}")
     if shape == "questions":
         for row in question_rows(source.path, answers_of=lambda question: (), way_out="Correct the file"):
             if isinstance(row, Rejected):
@@ -385,8 +375,7 @@ def check_first_row(
     asking = asking_of(checkpoint)
     if kind is not None:
         asking = Asking(text=asking.text)
-    kind = kind or asking.kind
-    if kind is not None:
+    if (kind := kind or asking.kind) is not None:
         asking = replace(asking.with_columns(**columns), kind=kind, form=form)
         with open_input(file, asking, form) as source:
             next(read_texts(source, asking, kind, keep=keep), None)
@@ -509,15 +498,12 @@ def _words(value: Any, column: str) -> tuple[str, str]:
     if isinstance(value, str) and value.strip():
         return text_of(value.split()), ""
     if not isinstance(value, list) or not value:
-        return (
-            "",
-            f"the words (column {column!r}) are {shown(value)}; give a list of words, or words separated by spaces",
-        )
+        way_out = "give a list of words, or words separated by spaces"
+        return "", f"the words (column {column!r}) are {shown(value)}; {way_out}"
     for word in value:
         if not isinstance(word, str) or not word.strip():
             return "", f"the word {shown(word)} (column {column!r}) is not text; correct or remove it"
-        if " " in word or fault_of(word):
-            why = "holds a space, which separates words" if " " in word else fault_of(word)
+        if why := "holds a space, which separates words" if " " in word else fault_of(word):
             return "", f"the word {shown(word)} (column {column!r}) {why}; correct it"
     return text_of(value), ""
 

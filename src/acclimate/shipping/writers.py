@@ -82,10 +82,7 @@ def check_out(out: str | Path, source: str | Path, keep: Sequence[str] = ()) -> 
         )
     if twice := [column for column, count in Counter(keep).items() if count > 1]:
         raise ValueError(f"{option('keep', twice[0])} appears twice. Give it once")
-    if duplicates := sorted({*keep} & MADE):
-        raise ValueError(
-            f"{option('keep', duplicates[0])}: the output also has a column of that name. Rename it in the input"
-        )
+    _refuse_taken(keep, MADE)
     if str(out) == STDOUT:
         return
     check_path(out, source, (*ENDINGS, STDOUT))
@@ -128,7 +125,11 @@ def check_columns(out: str | Path, kind: Kind, labels: Sequence[str], keep: Sequ
         raise ValueError(
             f"{option('out', named(Path(out)))}: {TAGGED} is a format for tagged words. Use one of {others}"
         )
-    if duplicates := sorted({*keep} & {*_columns(kind, labels, "row", ())}):
+    _refuse_taken(keep, _columns(kind, labels, "row", ()))
+
+
+def _refuse_taken(keep: Sequence[str], columns: Iterable[str]) -> None:
+    if duplicates := sorted({*keep} & {*columns}):
         raise ValueError(
             f"{option('keep', duplicates[0])}: the output also has a column of that name. Rename it in the input"
         )
@@ -183,27 +184,22 @@ def _row(text: Text, prediction: Prediction, kind: Kind, first: str) -> dict[str
         row |= {"words": [*prediction.words], "predicted": prediction.label, "probability": of_words}
         return row | {"entities": entity_rows}
     if kind == "span":
-        answers = [
-            {"answer": answer, "probability": round(probability, DIGITS)} for answer, probability in prediction.answers
-        ]
+        answers = [{"answer": answer, "probability": round(value, DIGITS)} for answer, value in prediction.answers]
         best = prediction.answers[0] if prediction.answers else ("", 0.0)
         return row | {"predicted": best[0], "probability": round(best[1], DIGITS), "answers": answers}
     row["predicted"] = prediction.label
     if prediction.probability is not None:
         row["probability"] = round(prediction.probability, DIGITS)
     if prediction.probabilities:
-        row["probabilities"] = {
-            name: round(probability, DIGITS) for name, probability in prediction.probabilities.items()
-        }
+        row["probabilities"] = {name: round(value, DIGITS) for name, value in prediction.probabilities.items()}
     return row
 
 
 def _flat(row: dict[str, Any], kind: Kind, labels: Sequence[str]) -> dict[str, Any]:
     """Return the row with a column for the probability of each label."""
     probabilities = row.pop("probabilities", {})
-    return row | {
-        _probability_column(label): probabilities[label] for label in labels if kind in ("sequence", "multilabel")
-    }
+    columns = labels if kind in ("sequence", "multilabel") else ()
+    return row | {_probability_column(label): probabilities[label] for label in columns}
 
 
 def _probability_column(label: str) -> str:
@@ -282,14 +278,12 @@ def _parquet(
     entity = pa.struct([(name, pa.string() if name in ("type", "text") else pa.int64()) for name in names])
     answer = pa.struct([("answer", pa.string()), ("probability", pa.float64())])
     several = pa.list_(pa.string())
-    types: dict[str, Any] = {"row": pa.int64(), "words": several, "entities": pa.list_(entity)}
-    types |= {"answers": pa.list_(answer)}
+    types: dict[str, Any] = {"row": pa.int64(), "id": pa.string(), "words": several}
+    types |= {"entities": pa.list_(entity), "answers": pa.list_(answer)}
     types["predicted"] = {"score": pa.float64(), "tokens": several, "multilabel": several}.get(kind, pa.string())
     types["probability"] = pa.list_(pa.float64()) if kind == "tokens" else pa.float64()
     types |= {column: pa.string() for column in keep}
-    schema = pa.schema(
-        [(column, types.get(column, pa.string() if column == "id" else pa.float64())) for column in columns]
-    )
+    schema = pa.schema([(column, types.get(column, pa.float64())) for column in columns])
     number = 0
     stream = iter(rows)
     with pq.ParquetWriter(into, schema) as writer:

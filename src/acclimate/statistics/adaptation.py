@@ -278,10 +278,7 @@ def _crossed(points_N: Values, shares_Nn: Values, runs: RunLayout) -> _Side:
     r_A, r_S, r_AS = _item_mean_squares(squares, shares_Nn)
     of_seeds = np.maximum(r_S - r_AS, 0.0)
     one_run = np.maximum(v_A - v_AS, 0.0) * adaptations + np.maximum(v_S - v_AS, 0.0) * seeds + v_AS * number
-    parts = [
-        _Part(v_A, adaptations - 1, r_A),
-        _Part(np.maximum(v_S - v_AS, of_seeds), seeds - 1, of_seeds),
-    ]
+    parts = [_Part(v_A, adaptations - 1, r_A), _Part(np.maximum(v_S - v_AS, of_seeds), seeds - 1, of_seeds)]
     return _Side(parts, r_A + r_S - r_AS, one_run)
 
 

@@ -143,10 +143,7 @@ def calibration_error(bins: Sequence[Bin]) -> float:
 
 
 def calibration_of(
-    dev: tuple[np.ndarray, np.ndarray],
-    test: tuple[np.ndarray, np.ndarray] | None,
-    *,
-    several: bool,
+    dev: tuple[np.ndarray, np.ndarray], test: tuple[np.ndarray, np.ndarray] | None, *, several: bool
 ) -> Calibration:
     """Fit the temperature on dev, and measure it on test, or, if that is None, on dev by cross-fitting.
 

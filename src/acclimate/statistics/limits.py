@@ -108,9 +108,7 @@ def limits_of(gains: Sequence[Gain], place: int, *, margin: float = MARGIN) -> L
         settled_G = np.asarray(
             _settled(race, size, _shrunken(race, size), quantile=LIKELY).all(axis=-1) & (not settled)
         )
-        remedies.append(
-            Remedy(source, now, shares[source], _first(number_G, halved_G), _first(number_G, settled_G)),
-        )
+        remedies.append(Remedy(source, now, shares[source], _first(number_G, halved_G), _first(number_G, settled_G)))
     by_share = sorted(remedies, key=lambda remedy: -remedy.share)
     if settled:
         return Limits(by_share[0].source, tuple(remedies))

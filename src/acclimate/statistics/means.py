@@ -45,16 +45,7 @@ from acclimate.statistics.adaptation import (
     pairs_of_runs,
 )
 from acclimate.statistics.significance import Comparison, Interval, cautions, possible
-from acclimate.statistics.variance import (
-    Components,
-    Resampled,
-    Total,
-    bounds,
-    half_width,
-    p_value,
-    quotient,
-    weighted,
-)
+from acclimate.statistics.variance import Components, Resampled, Total, bounds, half_width, p_value, quotient, weighted
 from acclimate.tasks.task import Values
 
 

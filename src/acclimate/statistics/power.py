@@ -34,13 +34,7 @@ import numpy as np
 from acclimate.core.figures import listed
 from acclimate.core.types import Label, Score
 from acclimate.statistics.significance import Comparison
-from acclimate.statistics.variance import (
-    LEVEL,
-    Components,
-    jackknife,
-    noncentrality,
-    statistics_of,
-)
+from acclimate.statistics.variance import LEVEL, Components, jackknife, noncentrality, statistics_of
 from acclimate.tasks.metrics import label_texts
 from acclimate.tasks.task import Kind, Metric
 

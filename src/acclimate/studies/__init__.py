@@ -104,11 +104,7 @@ STUDIES: Mapping[str, Study] = {
             ("model", "corpus"),
         ),
         Study(
-            "stilt",
-            "all pairs of tasks, one after the other",
-            "Jeong and Hwang, Tables 2 and 3",
-            "models",
-            matrix=True,
+            "stilt", "all pairs of tasks, one after the other", "Jeong and Hwang, Tables 2 and 3", "models", matrix=True
         ),
         Study(
             "blurb", "all of the BLURB benchmark", "Gu et al. (2021), Tables 3 and 6", "models", ("data",), submits=True
@@ -125,12 +121,7 @@ STUDIES: Mapping[str, Study] = {
 
 
 def run_study(
-    study: Study,
-    recipe: Any,
-    inputs: Inputs,
-    out: Path,
-    *,
-    before: Callable[[Any], None] = lambda examination: None,
+    study: Study, recipe: Any, inputs: Inputs, out: Path, *, before: Callable[[Any], None] = lambda examination: None
 ) -> StudyEnd:
     """Run what is missing of the study in `out`, and write NAME.outcome.json, .txt, .csv and .html there.
 

@@ -157,13 +157,10 @@ def design(recipe: BlurbRecipe, inputs: Inputs) -> Design:
     if refused:
         notes.append(f"There is no BLURB score: {refused}.")
     first = models[0].name
-    against += [
-        Against(
-            mean.key, (("", first, mean.key[2]),), f"{first}, means", f"the means of {mean.key[1]}, each with {first}"
-        )
-        for mean in means
-        if mean.key[1] in [model.name for model in models[1:]]
-    ]
+    others = [model.name for model in models[1:]]
+    for mean in (mean for mean in means if mean.key[1] in others):
+        family = f"the means of {mean.key[1]}, each with {first}"
+        against.append(Against(mean.key, (("", first, mean.key[2]),), f"{first}, means", family))
     return Design(
         name="blurb",
         title=f"BLURB: {', '.join(model.name for model in models)}",

@@ -60,12 +60,8 @@ from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.tags import scheme_of
 
 CRF_RATE = 100.0  # times the encoder's rate, at which a CRF's weights stay near 0 and it equals the linear layer
-NAMED = (
-    "tag_layer",
-    "sequence_layer",
-    "tag_scheme",
-    "pooling",
-)  # in the labels of jobs, where they are not the default
+# in the labels of jobs, where they are not the default
+NAMED = ("tag_layer", "sequence_layer", "tag_scheme", "pooling")
 
 
 @dataclass(frozen=True)
@@ -94,11 +90,7 @@ class PaperTable:
 
 def _layer(name: str, layer: str, further: bool = False) -> ModelVariant:
     of_text, rate = ("linear", CRF_RATE) if "crf" in layer else (layer, 1.0)
-    layer_settings = {
-        "tag_layer": layer,
-        "tag_transitions_rate": rate,
-        "sequence_layer": of_text,
-    }
+    layer_settings = {"tag_layer": layer, "tag_transitions_rate": rate, "sequence_layer": of_text}
     layer_settings |= {"pooling": "first"}  # without a pooler, as behind the LSTM: one depth for all layers
     return ModelVariant(name, layer_settings, further=further)
 

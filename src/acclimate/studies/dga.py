@@ -42,14 +42,7 @@ from acclimate.races import work
 from acclimate.races.compare import Against, Key
 from acclimate.races.contestants import Adapting, check_adaptations, domain_job, starts, tested, with_model
 from acclimate.races.design import Cell, Design, HeldOutLosses, fine_tunings, heldout_columns
-from acclimate.races.recipe import (
-    RaceRecipe,
-    Seeds,
-    check_each_once,
-    check_unnamed,
-    contestants_of,
-    unread,
-)
+from acclimate.races.recipe import RaceRecipe, Seeds, check_each_once, check_unnamed, contestants_of, unread
 from acclimate.reading.labelled import Labelled, fewer
 from acclimate.reading.labelled_files import LabelledFiles
 from acclimate.reading.published import read_task
@@ -157,16 +150,13 @@ class DgaStudyRecipe:
         check_no_more(self, "adapt_seeds", than="seeds")
         check_each_once("contestants", self.contestants, least=0 if self.ablations else 1)
         if self.finetune.head == "kept":
-            raise ValueError(
-                "finetune.head = 'kept' continues with the model's head, but adapted models have none. Remove it"
-            )
+            why = "finetune.head = 'kept' continues with the model's head, but adapted models have none"
+            raise ValueError(f"{why}. Remove it")
         check_unnamed(self, GROUPED)
         check_all_rows(all_rows=self.all_rows, finetune=self.finetune)
         if self.epochs and len(self.epochs) != 1 + len(self.tasks):
-            raise ValueError(
-                f"epochs = {[*self.epochs]}: there are {1 + len(self.tasks)} tasks. Give a value for each, or "
-                "remove epochs"
-            )
+            what = f"epochs = {[*self.epochs]}: there are {1 + len(self.tasks)} tasks"
+            raise ValueError(f"{what}. Give a value for each, or remove epochs")
         if self.corpora and not self.tasks:
             raise ValueError(f"corpora = {[*self.corpora]} belong to further tasks, but there are none. Add tasks")
         usual = DomainRecipe()
@@ -174,7 +164,7 @@ class DgaStudyRecipe:
             for name in SHARED:
                 if getattr(getattr(self, group), name) != getattr(usual, name):
                     raise ValueError(f"{group}.{name}: all methods share this setting. Set adapt.{name} instead")
-        noisy = [name for name in self.names if self._differs_by_dropout(name)]
+        noisy = [name for name in self.names if name == "SimCSE" or (name != ENSEMBLE and ADAPTED[name][0] == "dga")]
         if noisy and not self.adapt.dropout and self.adapt.dropout == self.adapt.attention_dropout == 0:
             raise ValueError(
                 f"adapt.dropout = 0 and adapt.attention_dropout = 0: {noisy[0]} compares passes over a text that "
@@ -196,9 +186,6 @@ class DgaStudyRecipe:
         group = getattr(self, method)
         recipe: mlm.MlmRecipe = replace(group, **shared, **differing, **_unread(name, group))
         return recipe
-
-    def _differs_by_dropout(self, name: str) -> bool:
-        return name == "SimCSE" or (name != ENSEMBLE and ADAPTED[name][0] == "dga")
 
 
 RECIPE = DgaStudyRecipe
@@ -232,11 +219,12 @@ def design(recipe: DgaStudyRecipe, inputs: Inputs) -> Design:
         domain = amount(len(materials.domain or ()), "document")
         trained = f"{amount(task.sizes['train'], 'row')}, adapted on {domain}"
         notes += [f"{about}{note}" for note in (f"Trained on {trained}.", *materials.notes)]
+    all_cells = [cell for _, cells, _ in columns for cell in cells]
     return Design(
         name="dga",
         title=f"{', '.join(tasks)}: {Path(first.model or '').name}",
         source="The study: Ke, Shao, Lin, Xu, Shu and Liu (2022), Tables 2 to 5.",
-        cells=tuple(cell for _, cells, _ in columns for cell in cells),
+        cells=tuple(all_cells),
         against=tuple(against),
         metrics=reported,
         means=means,
@@ -245,9 +233,7 @@ def design(recipe: DgaStudyRecipe, inputs: Inputs) -> Design:
         absent=absent,
         race=RaceRecipe(seeds=recipe.seeds, contestants=(), dapt=recipe.stated(MLM), finetune=recipe.finetune),
         examination=None if several else first.examination,
-        measured=partial(
-            _heads_of, unmasked=[cell for _, cells, _ in columns for cell in cells if cell.row == UNMASKED]
-        ),
+        measured=partial(_heads_of, unmasked=[cell for cell in all_cells if cell.row == UNMASKED]),
     )
 
 
@@ -303,9 +289,8 @@ def _column(
     for name in (UNTOUCHED, *names):
         if name == ENSEMBLE:
             pairs = {seed: (tuned[UNTOUCHED][seed], tuned[MLM][seed]) for seed in range(recipe.seeds)}
-            tests = {
-                seed: _ensemble(f"test {name}{suffix}, seed {seed}", pair, materials) for seed, pair in pairs.items()
-            }
+            label = f"test {name}{suffix}, seed"
+            tests = {seed: _ensemble(f"{label} {seed}", pair, materials) for seed, pair in pairs.items()}
             tunings: dict[int, Sequence[Job]] = {**pairs}
             adapted = started[MLM]
         else:
@@ -387,7 +372,8 @@ def _check(recipe: DgaStudyRecipe, task: Labelled, model: str) -> None:
         )
     of_dga = [name for name in names if name != ENSEMBLE and ADAPTED[name][0] == "dga"]
     if of_dga and not heads_known(model):
-        raise ValueError(f"{of_dga[0]} supports only these families: {', '.join(PLACES)}. Remove it from contestants")
+        families = ", ".join(sorted(PLACES))
+        raise ValueError(f"{of_dga[0]} supports only these families: {families}. Remove it from contestants")
     adapted = (*(name for name in names if name != ENSEMBLE), *((MLM,) if ENSEMBLE in names else ()))
     adapting = [Adapting(name, METHODS[ADAPTED[name][0]], "adapt", recipe.stated(name)) for name in adapted]
     check_adaptations(adapting, configuration_of(model), max_tokens=task.max_tokens)

@@ -145,9 +145,8 @@ def inputs_by_task(
             task = LabelledFiles(train=Path(task), max_tokens=inputs.task.max_tokens)
         raw = replace(inputs.raw, domain=Path(corpora[number])) if corpora else inputs.raw
         out = inputs.out / folder_of(Path(name_of(named)).stem)
-        task_inputs.append(
-            replace(inputs, out=out, task=task, raw=raw, data=None if task.train.is_file() else inputs.data)
-        )
+        data = None if task.train.is_file() else inputs.data
+        task_inputs.append(replace(inputs, out=out, task=task, raw=raw, data=data))
     by_number: dict[int, Inputs] = {}
     absent: dict[str, str] = {}
     for number, one in enumerate(task_inputs):
@@ -203,9 +202,8 @@ def check_all_rows(*, all_rows: bool, **stages: FinetuneRecipe) -> None:
     """Raises ValueError if `all_rows` would train on the rows that choose a model. stages: settings of fine-tunings"""
     for name, stage in stages.items():
         if all_rows and stage.choose != "last":
-            raise ValueError(
-                f"all_rows=true trains on dev, and {name}.choose = 'best' chooses on it. Set {name}.choose=last"
-            )
+            why = f"all_rows=true trains on dev, and {name}.choose = 'best' chooses on it"
+            raise ValueError(f"{why}. Set {name}.choose=last")
 
 
 def check_data(data: Path | None, named: Sequence[str | LabelledFiles]) -> None:
@@ -376,10 +374,9 @@ def check_by_dataset(recipe: ByDataset) -> None:
 def settings_on(recipe: ByDataset, name: str) -> FinetuneRecipe:
     """Return the settings of fine-tuning on the dataset of this name: those of all, or its own if `by_dataset`."""
     dataset, _, _ = name.partition(",")
-    file = settings.RECIPES / "finetune" / f"blurb-{folder_of(dataset)}.toml"
-    known = dataset.lower() in {entry.name.lower() for entry in blurb.DATASETS}
-    if not recipe.by_dataset or not known:
+    if not recipe.by_dataset or dataset.lower() not in {entry.name.lower() for entry in blurb.DATASETS}:
         return recipe.finetune
-    dataset_recipe = settings.from_toml(FinetuneRecipe, file)
-    plan = replace(recipe.finetune.plan, rate=dataset_recipe.plan.rate, batch=dataset_recipe.plan.batch)
-    return replace(recipe.finetune, epochs=dataset_recipe.epochs, plan=plan)
+    file = settings.RECIPES / "finetune" / f"blurb-{folder_of(dataset)}.toml"
+    own = settings.from_toml(FinetuneRecipe, file)
+    plan = replace(recipe.finetune.plan, rate=own.plan.rate, batch=own.plan.batch)
+    return replace(recipe.finetune, epochs=own.epochs, plan=plan)

@@ -109,9 +109,8 @@ def check(recipe: RaceRecipe, materials: Materials, *, probe_only: bool = False)
             "is adapted. Remove it, or name one in contestants, such as TAPT"
         )
     if probe_only and curve.finetune == "yes":
-        raise ValueError(
-            f"learning_curve.finetune = 'yes', but {option('probe_only')} fine-tunes nothing. Remove one of them"
-        )
+        why = f"learning_curve.finetune = 'yes', but {option('probe_only')} fine-tunes nothing"
+        raise ValueError(f"{why}. Remove one of them")
     if curve.finetune == "yes" and recipe.seeds < FEWEST_DRAWS:
         raise ValueError(
             f"learning_curve.finetune = 'yes' with seeds = {recipe.seeds}: fewer than {FEWEST_DRAWS} fine-tunings "
@@ -201,23 +200,13 @@ def design(race: Design, out: Path, place: Path, *, raced: Outcome | None, tunes
         for name in (UNTOUCHED, best):
             recipe = entries.recipe.finetune if raced is None else _tuning_of(raced, name, out)
             cells += _tuned(name, recipe, entries, sizes, place, seed=curve.seed)
+    keys = {cell.key for cell in cells} | ({("", f"{best}, {TUNED}", column(sizes[-1]))} if tunes else set())
     against = [
-        Against(cell.key, (("", f"{UNTOUCHED}, {kind}", column(size)),), UNTOUCHED, f"all sizes, {kind}")
+        Against(key, (("", f"{UNTOUCHED}, {kind}", column(size)),), UNTOUCHED, f"all sizes, {kind}")
         for kind in (PROBE, TUNED)
         for size in sizes
-        for cell in cells
-        if (cell.row, cell.column) == (f"{best}, {kind}", column(size))
+        if (key := ("", f"{best}, {kind}", column(size))) in keys
     ]
-    if tunes:
-        last = column(sizes[-1])
-        against.append(
-            Against(
-                ("", f"{best}, {TUNED}", last),
-                (("", f"{UNTOUCHED}, {TUNED}", last),),
-                UNTOUCHED,
-                f"all sizes, {TUNED}",
-            )
-        )
     return Design(
         name=NAME,
         title=f"Learning curves on {task.name}",
@@ -266,12 +255,8 @@ def best_adapted(raced: Outcome, entries: Entries) -> str:
     """
     names = [name for name in entries.models if name not in (UNTOUCHED, scratch.CONTROL, *entries.own_materials)]
     for rows in ({name: name for name in names}, {probe_row(name): name for name in names}):
-        candidates = [
-            result
-            for result in raced.results
-            if result.row in rows and result.scores and not result.failed and result.learnt
-        ]
-        if candidates:
+        candidates = [result for result in raced.results if result.row in rows and result.scores]
+        if candidates := [result for result in candidates if result.learnt and not result.failed]:
             return rows[max(candidates, key=lambda result: np.mean([score.dev for score in result.scores])).row]
     return ""
 
@@ -493,7 +478,17 @@ def page(outcome: Outcome) -> Page:
         for kind in without
     ]
     usual = page_of(outcome, lambda outcome: [_section(worth_by_curve)])
-    sheets = {**usual.sheets, f"{NAME}.worth.csv": _sheet(worth_by_curve)}
+    names = ("contestant", "learning", "better_with_all", "labels", "labels_low", "labels_high", "all_labels")
+    heads = (*names, "gain_log2", "gain_log2_low", "gain_log2_high", "informative", "established")
+    lines = [
+        (
+            *(name, kind, name if worth.gain.value >= 0 else UNTOUCHED),
+            *(worth.labels.value, worth.labels.low, worth.labels.high, worth.rows[-1]),
+            *(worth.gain.value, worth.gain.low, worth.gain.high, worth.informative, worth.established),
+        )
+        for (name, kind), worth in worth_by_curve.items()
+    ]
+    sheets = {**usual.sheets, f"{NAME}.worth.csv": sheet(heads, lines)}
     figures = {TITLE: list(_drawings(outcome, worth_by_curve))}
     return replace(usual, verdict=" ".join(sentences), figures=figures, sheets=sheets)
 
@@ -548,10 +543,8 @@ def _scored(outcome: Outcome, row: str) -> dict[int, CellResult]:
 
 def _one_adaptation(outcome: Outcome, name: str) -> bool:
     """True if all scores of the contestant rest on one adaptation."""
-    drawn = {
-        score.adaptation for result in outcome.results if result.row.startswith(f"{name}, ") for score in result.scores
-    }
-    return len(drawn - {None}) == 1
+    results = [result for result in outcome.results if result.row.startswith(f"{name}, ")]
+    return len({score.adaptation for result in results for score in result.scores} - {None}) == 1
 
 
 def sentence(worth: Worth, name: str, kind: str, *, one_adaptation: bool) -> str:
@@ -573,10 +566,8 @@ def sentence(worth: Worth, name: str, kind: str, *, one_adaptation: bool) -> str
     text = f"With {_labels(labels.value)}{beyond} [{interval_text(worth)}] labels {better} scores as {other} does with "
     text += f"{whole:,}"
     end = f"; it {ONE_ADAPTATION}." if one_adaptation else "."
-    what = "saves" if worth.gain.value >= 0 else "costs"
-    if worth.established:
-        return f"{text}: adapting {what} labels{end}"
-    return f"{text}: that adapting {what} labels is not established{end}"
+    what = f"adapting {'saves' if worth.gain.value >= 0 else 'costs'} labels"
+    return f"{text}: {what}{end}" if worth.established else f"{text}: that {what} is not established{end}"
 
 
 def interval_text(worth: Worth) -> str:
@@ -621,20 +612,6 @@ def _section(worth_by_curve: Mapping[tuple[str, str], Worth]) -> Section:
     )
 
 
-def _sheet(worth_by_curve: Mapping[tuple[str, str], Worth]) -> str:
-    names = ("contestant", "learning", "better_with_all", "labels", "labels_low", "labels_high", "all_labels")
-    heads = (*names, "gain_log2", "gain_log2_low", "gain_log2_high", "informative", "established")
-    lines = [
-        (
-            *(name, kind, name if worth.gain.value >= 0 else UNTOUCHED),
-            *(worth.labels.value, worth.labels.low, worth.labels.high, worth.rows[-1]),
-            *(worth.gain.value, worth.gain.low, worth.gain.high, worth.informative, worth.established),
-        )
-        for (name, kind), worth in worth_by_curve.items()
-    ]
-    return sheet(heads, lines)
-
-
 def _drawings(outcome: Outcome, worth_by_curve: Mapping[tuple[str, str], Worth]) -> Iterator[Drawing]:
     for (name, kind), worth in worth_by_curve.items():
         curves = {}
@@ -644,7 +621,6 @@ def _drawings(outcome: Outcome, worth_by_curve: Mapping[tuple[str, str], Worth])
             curves[model] = [(size, interval.mean, interval.low, interval.high) for size, interval in intervals.items()]
         metric = metric_text(outcome.results[0].task.metric)
         title = f"Test score against labels, {kind}"
-        svg = label_curves(
-            curves, f"test {metric}, points", title=title, needed=worth.labels.value if worth.informative else None
-        )
+        needed = worth.labels.value if worth.informative else None
+        svg = label_curves(curves, f"test {metric}, points", title=title, needed=needed)
         yield Drawing(title, svg, wide=True)

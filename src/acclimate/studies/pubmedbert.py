@@ -178,9 +178,8 @@ def design(recipe: PubmedbertStudyRecipe, inputs: Inputs) -> Design:
     texts = {name: corpus_at(place, inputs.out / folder_of(name), **read_as) for name, place in places.items()}
     trained_on = {name: corpus for name, corpus in texts.items() if name not in unseen}
     pretrained = pretrainings(recipe, texts)
-    drawn = {
-        name: [drawn_again(model, number) for number in range(recipe.adapt_seeds)] for name, model in pretrained.items()
-    }
+    numbers = range(recipe.adapt_seeds)
+    drawn = {name: [drawn_again(model, number) for number in numbers] for name, model in pretrained.items()}
     searches, notes = [], [*leaking(trained_on, [task for task, _ in read], inputs)]
     for task, _ in read:
         prepared = prepared_file(task, inputs.out / folder_of(task.name) / "data")
@@ -202,16 +201,12 @@ def design(recipe: PubmedbertStudyRecipe, inputs: Inputs) -> Design:
 
     tasks = [task.name for task, _ in read]
     weights = (1 / len(tasks),) * len(tasks)
-    means = [
-        Mean(("", name, "all tasks"), tuple((("", name, task),) for task in tasks), weights)
-        for name in recipe.rows_of_models
-    ]
+    names, every = recipe.rows_of_models, "all tasks"
+    means = [Mean(("", name, every), tuple((("", name, task),) for task in tasks), weights) for name in names]
+    families = {"the paper's orderings on all tasks": tasks, "their means over tasks": [every]}
     against = [
         Against(("", better, column), (("", worse, column),), worse, family)
-        for family, columns in {
-            "the paper's orderings on all tasks": tasks,
-            "their means over tasks": ["all tasks"],
-        }.items()
+        for family, columns in families.items()
         for better, worse in ORDERINGS
         if {better, worse} <= {*recipe.rows_of_models}
         for column in columns
@@ -242,9 +237,7 @@ def design(recipe: PubmedbertStudyRecipe, inputs: Inputs) -> Design:
 def leaking(texts: Mapping[str, Corpus], tasks: Sequence[Labelled], inputs: Inputs) -> Iterator[str]:
     """Yield a sentence on each text for pretraining that holds dev or test texts of the datasets (data/leaks.py)."""
     splits = {split: [example for task in tasks for example in task.splits[split]] for split in SEALED}
-    of_tasks = settings.digest(
-        [[example.id, example.text, example.pair] for split in SEALED for example in splits[split]]
-    )
+    of_tasks = settings.digest([[one.id, one.text, one.pair] for split in SEALED for one in splits[split]])
     sealed = Sealed(splits)
     for name, corpus in texts.items():
         place = inputs.out / "leaks" / f"{corpus.hash[:12]}-{of_tasks[:12]}"
@@ -308,9 +301,7 @@ def pretrainings(recipe: PubmedbertStudyRecipe, texts: Mapping[str, Corpus]) -> 
     def pretrained(label: str, recipe: ScratchRecipe, corpora: Mapping[str, Corpus], **needs: Job) -> Job:
         # settings that are not read, since a vocabulary or a model is given, are at their defaults
         unread = (*LEARNING, *(SHAPE if "model" in needs else ())) if needs else ()
-        usual: dict[str, Any] = {
-            setting.name: setting.default for setting in fields(ScratchRecipe) if setting.name in unread
-        }
+        usual: dict[str, Any] = {one.name: one.default for one in fields(ScratchRecipe) if one.name in unread}
         job = job_of(f"pretrain, {label}", PRETRAIN, replace(recipe, **usual), corpora)
         return replace(job, needs=needs)
 

@@ -229,10 +229,8 @@ def _column(
         if recipe.more_steps == "each" or (recipe.more_steps == "twice" and same):
             yield longer_cell(_control(member.name), steps + alone, display=False)
     if recipe.more_steps != "none":
-        twice = finetuning_steps(
-            without_idle_settings(recipe.intermediate.change(tunings[target.name]), target.task),
-            target.task.sizes["train"],
-        )
+        first = without_idle_settings(recipe.intermediate.change(tunings[target.name]), target.task)
+        twice = finetuning_steps(first, target.task.sizes["train"])
         yield longer_cell(MORE, twice + alone, display=True)
 
 
@@ -317,10 +315,8 @@ def members_of(recipe: StiltStudyRecipe, inputs: Inputs) -> tuple[list[Member], 
     for name, why in absent.items():
         inputs.watch(Progress("reading datasets", 0, 0, "datasets", {"note": f"{name} is skipped: {why}"}))
     one_by_one = partial(counted, watch=inputs.watch, total=len(read), unit="datasets", every=1)
-    sealed = [
-        Sealed({split: dataset.splits[split] for split in LEAKING})
-        for dataset, _ in one_by_one(read, stage="reading datasets")
-    ]
+    followed = one_by_one(read, stage="reading datasets")
+    sealed = [Sealed({split: dataset.splits[split] for split in LEAKING}) for dataset, _ in followed]
     members = []
     for place, (dataset, kind) in enumerate(one_by_one(read, stage="looking for leaks")):
         assert set(dataset.splits) == set(SPLITS)
@@ -399,14 +395,10 @@ def _matrix(outcome: Outcome, model: str) -> Iterator[Section]:
                 key = (model, first, target)
                 row.append(_shaded(key, key in outcome.cells, contrasts.get(key), largest))
             rows.append(tuple(row))
-        heads = (
-            "target",
-            "alone",
-            *(
-                f"{numbers.get(name, '')} {name}".strip() if len(part) < 5 else numbers.get(name, "more")
-                for name in part
-            ),
-        )
+        names = [numbers.get(name, "more") for name in part]
+        if len(part) < 5:
+            names = [f"{numbers.get(name, '')} {name}".strip() for name in part]
+        heads = ("target", "alone", *names)
         lines = tuple(_sentences(outcome, cells, contrasts)) if part is parts[-1] else ()
         title = f"{model}: differences by first task" if model else "Differences by first task"
         lead = (

@@ -139,27 +139,18 @@ def design(recipe: TapterStudyRecipe, inputs: Inputs) -> Design:
 
     stages = f"{first.task.name}, then {materials.task.name}" if first else materials.task.name
     trained = f" after {first.task.sizes['train']:,} of {first.task.name}" if first else ""
+    pairs, family = combinations(cells, 2), "all pairs of contestants, by one metric"
+    adapted = [cell.row for cell in cells if cell.row != UNTOUCHED]
+    measured_as: dict[str, Any] = {"adapt_seeds": recipe.adapt_seeds, "max_tokens": recipe.tapt.max_tokens}
     return Design(
         name="tapter",
         title=f"{stages}: {Path(materials.model or '').name}",
         source="The study: Nishida, Nishida and Yoshida (2021), Tables 2 and 3.",
         cells=tuple(cells),
-        against=tuple(
-            Against(later.key, (earlier.key,), earlier.row, "all pairs of contestants, by one metric")
-            for earlier, later in combinations(cells, 2)
-        ),
+        against=tuple(Against(later.key, (earlier.key,), earlier.row, family) for earlier, later in pairs),
         split=recipe.split,
         metrics=reported_with,
-        losses=tuple(
-            heldout_columns(
-                entries.models,
-                [cell.row for cell in cells if cell.row != UNTOUCHED],
-                domain,
-                materials,
-                adapt_seeds=recipe.adapt_seeds,
-                max_tokens=recipe.tapt.max_tokens,
-            )
-        ),
+        losses=tuple(heldout_columns(entries.models, adapted, domain, materials, **measured_as)),
         notes=(f"Trained on {materials.task.sizes['train']:,} rows{trained}.", *materials.notes),
         race=race,
         examination=materials.examination,

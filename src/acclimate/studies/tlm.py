@@ -143,9 +143,8 @@ class TlmStudyRecipe:
         if self.rivals and self.vary != SCALE:
             raise ValueError(f"rivals = {[*self.rivals]} apply only to vary=scale. Remove them")
         if self.rival_flops and len(self.rival_flops) != len(self.rivals):
-            raise ValueError(
-                f"rival_flops = {[*self.rival_flops]}: the rivals are {len(self.rivals)}. Give a value for each"
-            )
+            flops = f"rival_flops = {[*self.rival_flops]}"
+            raise ValueError(f"{flops}: the rivals are {len(self.rivals)}. Give a value for each")
         if self.vary != SCALE and len(self.scales) > 1:
             raise ValueError(f"scales = {[*self.scales]}: vary={self.vary} uses one scale. Name one, or set vary=scale")
         if self.scales and self.tlm != _race_recipe():
@@ -198,14 +197,9 @@ def design(recipe: TlmStudyRecipe, inputs: Inputs) -> Design:
     for one, others in compared:
         what = "comparisons of means" if one[2] == AVERAGE else "comparisons on tasks" if several else "comparisons"
         against += [Against(key, (one,), reference, f"all {what} with '{reference}'") for key in others]
-    notes = [
-        *_without_internal(recipe, tasks),
-        *(
-            f"{column.materials.task.name}: {note}" if several else note
-            for column in columns
-            for note in column.materials.notes
-        ),
-    ]
+    notes = _without_internal(recipe, tasks)
+    for materials in (column.materials for column in columns):
+        notes += [f"{materials.task.name}: {note}" if several else note for note in materials.notes]
     return Design(
         name=f"tlm-{recipe.vary}",
         title=f"TLM, {recipe.vary} varied: {', '.join(tasks)}",
@@ -240,13 +234,12 @@ def _without_internal(recipe: TlmStudyRecipe, tasks: Sequence[str]) -> list[str]
         return []
     steps = min(_stated(recipe, task).plan.steps for task in tasks)
     alike = [x for x in recipe.rho_1s if x >= steps]
-    if not alike:
-        return []
-    return [
+    note = (
         f"rho_1 = {', '.join(map(str, alike))} gives stage 1 no internal batch, because tlm.plan.steps = {steps:,} "
         "is not larger. Stage 1 never sees the task, and rho_2 has no effect. Set tlm.plan.steps to at least "
-        f"{max(alike) + 1}, or remove these values from rho_1s."
-    ]
+        f"{max(alike, default=0) + 1}, or remove these values from rho_1s."
+    )
+    return [note] if alike else []
 
 
 def _split(recipe: TlmStudyRecipe) -> Split:
@@ -288,9 +281,8 @@ def _column(recipe: TlmStudyRecipe, race: RaceRecipe, inputs: Inputs, *, several
             start = replace(materials, model=variant.rival) if variant.rival else materials
             tuned = fine_tunings(label, stage_2, firsts or None, start, seeds=recipe.seeds)
         else:
-            tuned = {
-                seed: _handed_over(f"hand over{suffix}, seed {seed}", job, materials) for seed, job in firsts.items()
-            }
+            label = f"hand over{suffix}, seed"
+            tuned = {seed: _handed_over(f"{label} {seed}", job, materials) for seed, job in firsts.items()}
         costs = {
             "stage 1": {seed: [*_retrieved_for(job), job] for seed, job in firsts.items()},
             "tuning": {seed: [job] for seed, job in tuned.items()},
@@ -330,10 +322,8 @@ def _stated(recipe: TlmStudyRecipe, dataset: str) -> TlmRecipe:
 
 def _model_tuning(recipe: TlmStudyRecipe) -> FinetuneRecipe:
     """Return the settings with which the given model is fine-tuned: Table A.1's where scales are those of the paper."""
-    if not recipe.scales:
-        return recipe.tlm.finetune
-    tuning = settings.from_toml(FinetuneRecipe, RECIPES / "finetune" / "tlm-roberta.toml")
-    return replace(tuning, model="")
+    file = RECIPES / "finetune" / "tlm-roberta.toml"
+    return replace(settings.from_toml(FinetuneRecipe, file), model="") if recipe.scales else recipe.tlm.finetune
 
 
 def _retrieval(variant: TlmVariant, most: int, seed: int, sources: Mapping[bool, Materials]) -> Job:
@@ -377,20 +367,15 @@ def variants(recipe: TlmStudyRecipe, model: str | None = None, dataset: str = ""
         case "retrieval":
             names = {"random": "random", "bm25": "BM25", "dsir": "DSIR"}
             rows = [TlmVariant(names[how], tlm_recipe, replace(retrieval, how=how)) for how in recipe.hows]
-            if recipe.second:
-                rows += [
-                    TlmVariant(f"{row.name}, second corpus", tlm_recipe, row.retrieval, second=True) for row in rows
-                ]
-            return rows
+            second = (replace(row, name=f"{row.name}, second corpus", second=True) for row in rows)
+            return [*rows, *(second if recipe.second else ())]
         case "k":
             task_only = TlmVariant("task data only", replace(tlm_recipe, rho_1=0), retrieval)
             return [task_only, *(TlmVariant(f"K = {k}", tlm_recipe, replace(retrieval, k=k)) for k in recipe.ks)]
         case "rho_1":
             external = TlmVariant("external only", replace(tlm_recipe, external_only=True), retrieval)
-            return [
-                *(TlmVariant(f"rho_1 = {x}", replace(tlm_recipe, rho_1=x), retrieval) for x in recipe.rho_1s),
-                external,
-            ]
+            rows = [TlmVariant(f"rho_1 = {x}", replace(tlm_recipe, rho_1=x), retrieval) for x in recipe.rho_1s]
+            return [*rows, external]
         case "rho_2":
             return [TlmVariant(f"rho_2 = {x:g}", replace(tlm_recipe, rho_2=x), retrieval) for x in recipe.rho_2s]
         case "stages":
@@ -455,11 +440,7 @@ STAGE_1 = Work("stage 1 alone", hand_over, trains="task")
 
 
 def _losses(
-    recipe: TlmStudyRecipe,
-    first_stages: Mapping[str, Sequence[Job]],
-    untouched: str,
-    materials: Materials,
-    suffix: str,
+    recipe: TlmStudyRecipe, first_stages: Mapping[str, Sequence[Job]], untouched: str, materials: Materials, suffix: str
 ) -> tuple[HeldOutLosses, ...]:
     """Return the losses on held-out general text before and after stage 1 of variants that go on from the given model.
 

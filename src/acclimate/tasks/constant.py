@@ -38,23 +38,11 @@ def constant_on_dev(task: Prepared, examples: Sequence[Example] | None = None) -
     return max(task.score(gold, constant_answers(answer, dev, task)) for answer in answers)
 
 
-def _classes(gold: Labels) -> Iterable[Label]:
-    return _ranked(str(label) for label in gold)
-
-
 def _sets(gold: Labels) -> Iterable[Label]:
     sets = [label for label in gold if isinstance(label, tuple)]
     names = _ranked(name for label in sets for name in label)
     commonest = min(Counter(sets).items(), key=lambda pair: (-pair[1], pair[0]))[0]
     return [commonest, *(tuple(sorted(names[:count])) for count in range(len(names) + 1))]
-
-
-def _tags(gold: Labels) -> Iterable[Label]:
-    return _ranked(tag for label in gold if isinstance(label, tuple) for tag in label)
-
-
-def _mean(gold: Labels) -> Iterable[Label]:
-    return [float(np.mean([float(str(label)) for label in gold]))]
 
 
 def _ranked(names: Iterable[str]) -> list[str]:
@@ -63,9 +51,9 @@ def _ranked(names: Iterable[str]) -> list[str]:
 
 
 ANSWERS: dict[str, Callable[[Labels], Iterable[Label]]] = {
-    "sequence": _classes,
+    "sequence": lambda gold: _ranked(map(str, gold)),
     "multilabel": _sets,
-    "tokens": _tags,
-    "score": _mean,
+    "tokens": lambda gold: _ranked(tag for label in gold if isinstance(label, tuple) for tag in label),
+    "score": lambda gold: [float(np.mean([float(str(label)) for label in gold]))],
 }
 """Kind of task -> (training labels) -> the constant answers that are tried, the commonest first."""

@@ -138,13 +138,9 @@ def _micro_f1(ignore: frozenset[str]) -> Metric:
     return Metric(WITHOUT + ", ".join(sorted(ignore)), partial(decisions, ignore=ignore), ratio, CLASSES)
 
 
+@cache
 def accuracy_and_f1(label: str) -> Metric:
     """Return the mean of accuracy and the F1 of this class: GLUE's for MRPC and QQP, with the class of paraphrases."""
-    return _accuracy_and_f1(label)
-
-
-@cache
-def _accuracy_and_f1(label: str) -> Metric:
     return Metric(AND_F1 + label, partial(hits_and_class, label=label), mean_of_ratios, ("sequence",))
 
 
@@ -197,9 +193,8 @@ def label_texts(label: Label) -> tuple[str, ...]:
 
 def hits(gold: Sequence[Label], predicted: Sequence[Label]) -> Values:
     """(n, 2) for accuracy: 1 where the sets of labels are equal, and 1."""
-    return means(
-        [ours == theirs or classes(ours) == classes(theirs) for ours, theirs in zip(gold, predicted, strict=True)]
-    )
+    pairs = zip(gold, predicted, strict=True)
+    return means([ours == theirs or classes(ours) == classes(theirs) for ours, theirs in pairs])
 
 
 def decisions(gold: Sequence[Label], predicted: Sequence[Label], *, ignore: frozenset[str] = frozenset()) -> Values:
@@ -339,9 +334,7 @@ def discounted_gain(gold: Sequence[Label], predicted: Sequence[Label]) -> Values
         grades = Counter(label_texts(ours))
         ranked = (grades[document] for document in label_texts(theirs)[:FIRST])
         best = sorted(grades.values(), reverse=True)[:FIRST]
-        gain, ideal = (
-            sum(grade / math.log2(rank + 1) for rank, grade in enumerate(ordered, 1)) for ordered in (ranked, best)
-        )
+        gain, ideal = (sum(grade / math.log2(rank + 1) for rank, grade in enumerate(of, 1)) for of in (ranked, best))
         scores.append(gain / ideal if ideal else 0.0)
     return means(scores)
 
@@ -358,13 +351,10 @@ def first_relevant(gold: Sequence[Label], predicted: Sequence[Label]) -> Values:
 
 def relevant_share(gold: Sequence[Label], predicted: Sequence[Label]) -> Values:
     """(n, 2): the share of the relevant documents that are among the first 100, and 1 (trec_eval's recall_100)."""
-    relevant = [{*label_texts(label)} for label in gold]
-    return means(
-        [
-            len(ours & {*label_texts(theirs)[:RANKED]}) / max(len(ours), 1)
-            for ours, theirs in zip(relevant, predicted, strict=True)
-        ]
-    )
+    pairs = [
+        ({*label_texts(ours)}, {*label_texts(theirs)[:RANKED]}) for ours, theirs in zip(gold, predicted, strict=True)
+    ]
+    return means([len(relevant & ranked) / max(len(relevant), 1) for relevant, ranked in pairs])
 
 
 def moments(gold: Sequence[Label], predicted: Sequence[Label]) -> Values:
@@ -468,19 +458,12 @@ def entity_decisions(gold: Sequence[Label], predicted: Sequence[Label]) -> Value
     different numbers of tags.
     """
     sets = [(entities(ours), entities(theirs)) for ours, theirs in _tags(gold, predicted)]
-    return table(
-        [
-            (2.0 * len(gold_entities & predicted_entities), len(gold_entities) + len(predicted_entities))
-            for gold_entities, predicted_entities in sets
-        ],
-        2,
-    )
+    return table([(2.0 * len(ours & theirs), len(ours) + len(theirs)) for ours, theirs in sets], 2)
 
 
 def word_hits(gold: Sequence[Label], predicted: Sequence[Label]) -> Values:
     """(n, 2) for accuracy over words: right tags; all tags. Raises ValueError if the numbers of tags differ."""
-    pairs = _tags(gold, predicted)
-    return table([(sum(map(eq, ours, theirs)), len(ours)) for ours, theirs in pairs], 2)
+    return table([(sum(map(eq, ours, theirs)), len(ours)) for ours, theirs in _tags(gold, predicted)], 2)
 
 
 @cache

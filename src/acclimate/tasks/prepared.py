@@ -184,7 +184,9 @@ def prepare(task: Task, source: Path, path: Path) -> Prepared:
     hashes |= {split: files.sha256_of_bytes(_lines(splits[split])) for split in SPLITS}
     hashes["sealed"] = files.sha256_of_bytes(sealed)
     if not (path / files.MANIFEST).exists():
-        open_splits = {**splits, "test": [_without_label(example, task.kind) for example in splits["test"]]}
+        # the spans of a question are its answers
+        sealed_off = [replace(row, label="", spans=() if task.kind == "span" else row.spans) for row in splits["test"]]
+        open_splits = {**splits, "test": sealed_off}
         with files.new_directory(path) as temporary:
             for split in SPLITS:
                 files.write_bytes(temporary / f"{split}.jsonl", _lines(open_splits[split]))
@@ -261,11 +263,6 @@ def _lines(examples: Sequence[Example]) -> bytes:
         if not row["spans"]:  # most tasks have none, and their files and hashes are older than the field
             del row["spans"]
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
-
-
-def _without_label(example: Example, kind: Kind) -> Example:
-    """Return the example without its label, and, as a question's spans are its answers, without those."""
-    return replace(example, label="", spans=() if kind == "span" else example.spans)
 
 
 def _example(row: dict[str, Any]) -> Example:

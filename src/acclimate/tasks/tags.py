@@ -202,11 +202,9 @@ def standard_tags(tags: Collection[str]) -> dict[str, str]:
             return {**spelling, **{tag: OUTSIDE for tag in tags if tag not in names}}
     bare = r"[^\W\d_][\w&-]+|[\u3400-\u9fff]"  # a type may be one Chinese character
     types = [tag for tag in names if re.fullmatch(bare, tag) and not re.match(r"[BIESLU][-_]", tag)]
-    return (
-        {**{tag: f"I-{tag}" for tag in types}, **{tag: OUTSIDE for tag in tags if tag not in names}}
-        if len(types) == len(names)
-        else {}
-    )
+    if len(types) != len(names):
+        return {}
+    return {**{tag: f"I-{tag}" for tag in types}, **{tag: OUTSIDE for tag in tags if tag not in names}}
 
 
 def are_brackets(tags: Collection[str]) -> bool:

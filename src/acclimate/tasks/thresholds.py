@@ -15,7 +15,7 @@ Shape suffixes: R rows, C labels.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -60,6 +60,14 @@ def labels_above(outputs_RC: np.ndarray, labels: Sequence[str]) -> list[Label]:
     return [tuple(sorted(labels[int(code)] for code in np.flatnonzero(row > 0))) for row in outputs_RC]
 
 
+PREDICTIONS: dict[str, Callable[[np.ndarray, Sequence[str]], list[Label]]] = {
+    "sequence": lambda outputs_RC, labels: [labels[int(code)] for code in outputs_RC.argmax(-1)],
+    "multilabel": labels_above,
+    "score": lambda outputs_RC, labels: [float(number) for number in outputs_RC[:, 0]],
+}
+"""Kind of task -> (outputs_RC, labels) -> the label of each row."""
+
+
 def decide(
     outputs_RC: np.ndarray,
     gold: Sequence[Label],
@@ -76,11 +84,7 @@ def decide(
     best: Decision | None = None
     tried = []
     for number, shift_C, note in _shifts(labels, task, task.shares if shares is None else shares):
-        shifted_RC = outputs_RC - shift_C
-        if task.kind == "multilabel":
-            predicted = labels_above(shifted_RC, labels)
-        else:
-            predicted = [labels[int(code)] for code in shifted_RC.argmax(-1)]
+        predicted = PREDICTIONS[task.kind](outputs_RC - shift_C, labels)
         tried.append(predicted)
         score = task.score(gold, predicted)
         if best is None or score > best.score:

@@ -16,16 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from acclimate.core.files import (
-    MANIFEST,
-    check_manifest,
-    locked,
-    new_directory,
-    process_path,
-    read_object,
-    seal,
-    write_json,
-)
+from acclimate.core import files
 from acclimate.core.types import Document, Watch, counted, unwatched
 from acclimate.text.scripts import segmenter_name
 from acclimate.text.tokens import Tokens, build_tokens, open_tokens, tokenizer_identity
@@ -114,7 +105,7 @@ class Corpus:
         path = self.path / "tokens" / f"{identity[:16]}-{words}"
         if not path.exists():
             path.parent.mkdir(exist_ok=True)
-            with locked(path.with_name(f".{path.name}.lock")):
+            with files.locked(path.with_name(f".{path.name}.lock")):
                 if not path.exists():
                     directory = path.with_name(f".{path.name}.building")
                     directory.mkdir(exist_ok=True)
@@ -124,9 +115,9 @@ class Corpus:
                     except ValueError:
                         shutil.rmtree(directory)
                         raise
-                    seal(directory)
+                    files.seal(directory)
                     os.replace(directory, path)
-        check_manifest(path, way_out=f"Remove {path}; then it is built again")
+        files.check_manifest(path, way_out=f"Remove {path}; then it is built again")
         tokens = open_tokens(path)
         if (tokens.tokenizer, tokens.corpus) != (identity, self.hash):
             raise ValueError(
@@ -162,16 +153,16 @@ class Corpus:
     @cached_property
     def _facts(self) -> dict[str, Any]:
         file = self.path / _FACTS
-        if not file.is_file() and (self.path / MANIFEST).exists():
-            check_manifest(self.path, names=(_FACTS,))
+        if not file.is_file() and (self.path / files.MANIFEST).exists():
+            files.check_manifest(self.path, names=(_FACTS,))
         if not file.is_file():
             raise ValueError(
                 f"{self.path} contains no corpus: it has no {_FACTS}. Create one with `acclimate data corpus`, or "
                 "write_corpus in Python"
             )
-        facts = read_object(file)
-        if facts.get("version") == _VERSION or (self.path / MANIFEST).exists():
-            check_manifest(self.path, names=(_FACTS,))
+        facts = files.read_object(file)
+        if facts.get("version") == _VERSION or (self.path / files.MANIFEST).exists():
+            files.check_manifest(self.path, names=(_FACTS,))
         if facts.get("version") != _VERSION:
             raise ValueError(
                 f"{file}: format {facts.get('version')}, but this release reads {_VERSION}. Remove {self.path}, and "
@@ -182,7 +173,7 @@ class Corpus:
     def _check(self) -> None:
         """Raise ValueError if there is no corpus, DamagedError if its files are not what `write_corpus` wrote."""
         self._facts  # noqa: B018  (raises where there is no corpus)
-        check_manifest(self.path, names=(_DOCUMENTS,))
+        files.check_manifest(self.path, names=(_DOCUMENTS,))
 
 
 def write_corpus(documents: Iterable[Document], path: Path) -> Corpus:
@@ -194,12 +185,12 @@ def write_corpus(documents: Iterable[Document], path: Path) -> Corpus:
     """
     path = Path(path)
     _refuse_taken(path)
-    mine = process_path(path)  # keeps two writers of one path apart: the later one is refused
-    with new_directory(mine) as directory:
+    mine = files.process_path(path)  # keeps two writers of one path apart: the later one is refused
+    with files.new_directory(mine) as directory:
         facts = _write(documents, directory / _DOCUMENTS)
         if not facts["documents"]:
             raise ValueError(f"{path}: no document to write ({facts['empty']} contained only white space). Add text")
-        write_json(directory / _FACTS, facts)
+        files.write_json(directory / _FACTS, facts)
     try:
         _refuse_taken(path)
         os.rename(mine, path)

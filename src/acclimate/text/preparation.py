@@ -184,11 +184,8 @@ def _check_plan(
     file = out / _PLAN
     before = files.read_record(file) if file.exists() else {}
     if before and before | {"files": plan["files"]} == plan != before and not (out / CORPUS).exists():
-        watch(
-            Progress(
-                "reading", 0, 0, "documents", {"note": "files changed since the last attempt, so all are read again"}
-            )
-        )
+        note = "files changed since the last attempt, so all are read again"
+        watch(Progress("reading", 0, 0, "documents", {"note": note}))
         shutil.rmtree(out / _PARTS, ignore_errors=True)
         before = {}
     if not before:

@@ -274,11 +274,9 @@ class NextSentenceRows:
 
         From there on, the document has as many tokens as are wanted, unless TRIES attempts find none that has.
         """
-        boundaries, numbers, ends_D = (
-            self.segments.boundaries,
-            self.segments.numbers,
-            self.segments.tokens.documents[1:],
-        )
+        boundaries = self.segments.boundaries
+        numbers = self.segments.numbers
+        ends_D = self.segments.tokens.documents[1:]
         others_B = self._others(chosen, generator)
         begins_B = self._cuts(boundaries[numbers[others_B]], boundaries[numbers[others_B] + 1], generator)
         for _ in range(TRIES):

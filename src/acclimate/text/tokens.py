@@ -165,20 +165,16 @@ def tokenizer_identity(tokenizer: PreTrainedTokenizerBase) -> str:
 
     Raises ValueError if the tokenizer has no fast backend.
     """
-    _require_fast(tokenizer)
-    rules = json.loads(tokenizer.backend_tokenizer.to_str())
-    rules |= {"truncation": None, "padding": None}
-    special = [tokenizer.all_special_ids, tokenizer.mask_token_id, tokenizer.pad_token_id]
-    content = json.dumps([rules, special, bool(tokenizer.split_special_tokens)], sort_keys=True)
-    return hashlib.sha256(content.encode()).hexdigest()
-
-
-def _require_fast(tokenizer: PreTrainedTokenizerBase) -> None:
     if not tokenizer.is_fast:
         raise ValueError(
             f"{type(tokenizer).__name__} has no fast backend, which is needed for the positions of tokens. Load it "
             "with AutoTokenizer.from_pretrained(..., use_fast=True), or convert it to tokenizer.json"
         )
+    rules = json.loads(tokenizer.backend_tokenizer.to_str())
+    rules |= {"truncation": None, "padding": None}
+    special = [tokenizer.all_special_ids, tokenizer.mask_token_id, tokenizer.pad_token_id]
+    content = json.dumps([rules, special, bool(tokenizer.split_special_tokens)], sort_keys=True)
+    return hashlib.sha256(content.encode()).hexdigest()
 
 
 def _plain_backend(tokenizer: PreTrainedTokenizerBase) -> tokenizers.Tokenizer:

@@ -207,7 +207,12 @@ def read_blocks(path: Path, limits: ReadLimits = LIMITS) -> Iterator[bytes]:
         if codec is None and head in (b"\x1f", b"\x28", b"\x28\xb5", b"\x28\xb5\x2f"):
             codec = PACKINGS.get(path.suffix)  # cut off within the first bytes
         if codec is None:
-            _check_head(path, head)
+            _refuse_foreign(path, head, "is")
+            if path.suffix in PACKINGS and head and not _is_text(head):
+                raise ValueError(
+                    f"{named(path)}: is not packed with {PACKINGS[path.suffix]}, though its name says so. It is not "
+                    f"text either (it begins with {head[:8]!r}). Rename it or fetch it again"
+                )
         size = 0
         for block in _pieces(path, raw, codec):
             if not size and codec:
@@ -238,16 +243,6 @@ def _pieces(path: Path, raw: BinaryIO, codec: str | None) -> Iterator[bytes]:
         if error.errno is not None:
             raise _unreadable(path, error) from error
         raise ValueError(f"{named(path)}: damaged or truncated {codec} file ({error}). Fetch it again") from error
-
-
-def _check_head(path: Path, head: bytes) -> None:
-    """Raise ValueError for a file that is not packed, if it is no text either."""
-    _refuse_foreign(path, head, "is")
-    if path.suffix in PACKINGS and head and not _is_text(head):
-        raise ValueError(
-            f"{named(path)}: is not packed with {PACKINGS[path.suffix]}, though its name says so. It is not text "
-            f"either (it begins with {head[:8]!r}). Rename it or fetch it again"
-        )
 
 
 def _is_text(head: bytes) -> bool:

@@ -163,9 +163,8 @@ def _loaded(model: str, task: Prepared) -> Embedder:
     """Return the embedder that a checkpoint of the task begins with, which cuts texts where the task does."""
     embedder = embedder_of(model)
     if getattr(embedder.encoder, "pooler", None) is not None:
-        embedder.encoder.register_module(
-            "pooler", None
-        )  # no vector reads it, and most encoders have it with random weights
+        # no vector reads it, and most encoders have it with random weights
+        embedder.encoder.register_module("pooler", None)
     embedder.tokenizer.model_max_length = min(embedder.max_tokens, task.max_tokens)
     return replace(embedder, max_tokens=embedder.tokenizer.model_max_length)
 

@@ -97,7 +97,7 @@ def unsuited(kind: str, config: PreTrainedConfig | None) -> str:
     """Return why a model cannot race: its family's heads must be known, because they are gated. "" if it can."""
     if config is None or (config.model_type in PLACES and config.model_type in DROPOUT_FIELDS):
         return ""
-    return f"supports only these families: {', '.join(PLACES)}"
+    return f"supports only these families: {', '.join(sorted(PLACES))}"
 
 
 METHOD = Method(

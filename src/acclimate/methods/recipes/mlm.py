@@ -66,15 +66,7 @@ METHOD = Method(
     recipe=MlmRecipe,
     adapt=deferred("acclimate.methods.mlm", "adapt"),
     contestants=(
-        Contestant(
-            "TAPT",
-            "task",
-            group="tapt",
-            small=_SMALL_TAPT,
-            usual=_TAPT,
-            default=True,
-            after=("DAPT",),
-        ),
+        Contestant("TAPT", "task", group="tapt", small=_SMALL_TAPT, usual=_TAPT, default=True, after=("DAPT",)),
         Contestant("DAPT", "domain", group="dapt", small=_SMALL, usual=_USUAL_ON_DOMAIN, default=True),
     ),
     curves={"mlm": ("Language modelling", "masked tokens, nats")},

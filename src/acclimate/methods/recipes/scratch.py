@@ -93,7 +93,14 @@ class ScratchRecipe:
     def __post_init__(self) -> None:
         check_ranges(self)
         check_reading(self, general=self.general != Path())
-        _check_start(self)
+        _ = self.shape
+        if self.model:
+            why = f"model = {self.model!r} already has weights and a vocabulary"
+            _require_default(self, ("tokenizer", *OF_SHAPE, "initializer_range", *OF_VOCABULARY), why)
+        if self.tokenizer:
+            _require_default(self, OF_VOCABULARY, f"tokenizer = {self.tokenizer!r} is a finished vocabulary")
+        if not self.adversarial:
+            _require_default(self, OF_ADVERSARY, "adversarial = 0")
         if self.next_sentence and (self.architecture != "bert" or self.kind == "bpe"):
             raise ValueError(
                 "next_sentence = true needs token types, which modernbert and vocabularies of kind bpe lack. Set "
@@ -107,18 +114,6 @@ class ScratchRecipe:
     @property
     def shape(self) -> Shape:
         return shape_of(self.size, self.architecture, layers=self.layers, hidden=self.hidden, heads=self.heads)
-
-
-def _check_start(recipe: ScratchRecipe) -> None:
-    """Raises ValueError for settings of vocabulary, shape or adversary that have no effect beside the others."""
-    _ = recipe.shape
-    if recipe.model:
-        why = f"model = {recipe.model!r} already has weights and a vocabulary"
-        _require_default(recipe, ("tokenizer", *OF_SHAPE, "initializer_range", *OF_VOCABULARY), why)
-    if recipe.tokenizer:
-        _require_default(recipe, OF_VOCABULARY, f"tokenizer = {recipe.tokenizer!r} is a finished vocabulary")
-    if not recipe.adversarial:
-        _require_default(recipe, OF_ADVERSARY, "adversarial = 0")
 
 
 def _require_default(recipe: ScratchRecipe, names: Sequence[str], why: str) -> None:

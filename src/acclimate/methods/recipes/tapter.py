@@ -119,13 +119,7 @@ METHOD = Method(
     recipe=TapterRecipe,
     adapt=deferred("acclimate.methods.tapter", "adapt"),
     contestants=(
-        Contestant(
-            "TAPTER",
-            "task",
-            small=_SMALL,
-            usual=_USUAL,
-            after=("DAPT",),
-        ),
+        Contestant("TAPTER", "task", small=_SMALL, usual=_USUAL, after=("DAPT",)),
         Contestant("TAPTER permuted", "task", {"permuted": True}, small=_SMALL, usual=_USUAL),
     ),
     raced=raced,

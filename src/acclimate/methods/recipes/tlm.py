@@ -25,9 +25,8 @@ class TlmRecipe:
     """TLM. The defaults are BERT-base and the steps of the small scale (Table B.1; the rest as released)."""
 
     # the data
-    task: Path = (
-        Path()
-    )  # the labelled data (the paper's internal data): a directory written by `acclimate data prepare`
+    task: Path = Path()
+    """The labelled data (the paper's internal data): a directory written by `acclimate data prepare`."""
     corpus: Path = Path()
     """The retrieved text (the paper's external data): raw text or a prepared corpus; not used where rho_1 is 0."""
     k: Count = 0

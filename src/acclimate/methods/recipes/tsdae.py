@@ -71,9 +71,7 @@ METHOD = Method(
     adapt=deferred("acclimate.methods.tsdae", "adapt"),
     contestants=(
         Contestant(
-            "TSDAE",
-            "domain",
-            small=TsdaeRecipe(max_tokens=SMALL["max_tokens"], epochs=0.0, plan=SMALL["plan"]),
+            "TSDAE", "domain", small=TsdaeRecipe(max_tokens=SMALL["max_tokens"], epochs=0.0, plan=SMALL["plan"])
         ),
     ),
     passes=passes,

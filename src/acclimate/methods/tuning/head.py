@@ -154,10 +154,7 @@ def start_of(
 
 
 def training_rows(
-    task: Prepared,
-    tokenizer: PreTrainedTokenizerBase,
-    pooling: Pooling = "pooler",
-    scheme: Tagging = "given",
+    task: Prepared, tokenizer: PreTrainedTokenizerBase, pooling: Pooling = "pooler", scheme: Tagging = "given"
 ) -> tuple[Batch, Scale | None]:
     """Return the training rows with labels (tags in the scheme, numbers standardised), and the scale of the numbers.
 

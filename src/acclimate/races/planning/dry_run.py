@@ -72,16 +72,10 @@ class DryRun:
 
     def as_document(self) -> dict[str, Any]:
         """Return what `--json` prints."""
-        return {
-            "title": self.design.title,
-            "lines": [asdict(line) for line in self.lines],
-            "seconds": self.seconds,
-            "workers": self.workers,
-            "jobs_left": self.jobs_left,
-            "jobs_done": self.jobs_done,
-            "absent": dict(self.design.absent),
-            "notes": [*self.notes, *self.design.notes],
-        }
+        design, lines = self.design, [asdict(line) for line in self.lines]
+        counts = {name: getattr(self, name) for name in ("seconds", "workers", "jobs_left", "jobs_done")}
+        remarks = {"absent": dict(design.absent), "notes": [*self.notes, *design.notes]}
+        return {"title": design.title, "lines": lines, **counts, **remarks}
 
     def as_text(self) -> str:
         """Return a table for the terminal, as `reports.page.page` does."""
@@ -95,13 +89,9 @@ class DryRun:
             for line in self.lines
         )
         columns = ("", "adaptations", "fine-tunings", "other jobs", "training", "time")
-        sentences = [
-            self.answer,
-            *self.notes,
-            *self.design.notes,
-            *(f"{name} is skipped: {why}" for name, why in self.design.absent.items()),
-        ]
-        return page(f"{self.design.title}: still to do", [Section("Plan", columns, rows, tuple(sentences))])
+        absent = (f"{name} is skipped: {why}" for name, why in self.design.absent.items())
+        sentences = (self.answer, *self.notes, *self.design.notes, *absent)
+        return page(f"{self.design.title}: still to do", [Section("Plan", columns, rows, sentences)])
 
 
 def dry_run(design: Design, out: Path, *, watch: Watch = unwatched) -> DryRun:
@@ -174,18 +164,14 @@ def foreseen_jobs(entries: Entries, run: Path) -> list[Job]:
     """
     task, candidates = entries.materials.task, candidates_of(entries)
     chosen = dev_scores(entries, run, {}).best(candidates)
+    numbers = range(len(entries.seeds))
     tunings = [
         entries.tuning(candidate.contestant, candidate.setting, number)
-        for number in range(len(entries.seeds))
+        for number in numbers
         for candidate in (chosen if number else candidates)
     ]
-    tuned = [
-        entries.tuning(candidate.contestant, candidate.setting, number)
-        for candidate in chosen
-        for number in range(len(entries.seeds))
-    ]
-    tests = [tested(job, task) for job in tuned]
-    tests += entries.untuned_tests.values()
+    tuned = (entries.tuning(one.contestant, one.setting, number) for one in chosen for number in numbers)
+    tests = [*(tested(job, task) for job in tuned), *entries.untuned_tests.values()]
     tests += [job for jobs in entries.probe_tests().values() for job in jobs]
     return [*entries.prepared(), *tunings, *tests]
 

@@ -69,11 +69,7 @@ class RowLengths:
 
 
 def costs_of(
-    entries: Entries,
-    jobs: Sequence[Job],
-    *,
-    forecasts: Forecasts | None = None,
-    watch: Watch = unwatched,
+    entries: Entries, jobs: Sequence[Job], *, forecasts: Forecasts | None = None, watch: Watch = unwatched
 ) -> list[Cost]:
     """Return what each job costs, on the model that it starts from. Tries a few steps, writes nothing but speeds."""
     forecasts = forecasts or Forecasts(watch)
@@ -141,9 +137,8 @@ class Forecast:
         self.reader = text_lengths.reader(materials.model) if materials.model is not None else None
         self.lengths: dict[tuple[Any, ...], RowLengths] = {}
         self.corpus_rows: dict[Path, float] = {}
-        self.probed_models: set[str] = (
-            set()
-        )  # models whose first fine-tuning was counted, with the probe that it starts from
+        # models whose first fine-tuning was counted, with the probe that it starts from
+        self.probed_models: set[str] = set()
         self.speed = self._speed(self._model, self._about())
 
     def _speed(self, make: Callable[[], PreTrainedModel], about: Mapping[str, Any]) -> trials.Speed:
@@ -212,7 +207,8 @@ class Forecast:
 
     def _tuning(self, job: Job) -> Cost:
         """Return the cost of a fine-tuning that does not stop early."""
-        recipe, task, lengths = tuning_of(job), self.materials.task, self.rows("train")
+        recipe = settings.from_mapping(finetune.FinetuneRecipe, job.settings["recipe"])
+        task, lengths = self.materials.task, self.rows("train")
         if task.kind == "search":
             return self._searching(recipe)
         plan = finetune.plan_of(recipe, task.sizes["train"], finetune.WIDTH)
@@ -225,10 +221,8 @@ class Forecast:
 
     def _searching(self, recipe: finetune.FinetuneRecipe) -> Cost:
         """Return the cost of training on pairs of a query and a document, if there are any, and of two looks at dev."""
-        lengths, queries = (
-            self.rows("train"),
-            {query for document in self.materials.task.examples("train") for query in classes_in(document.label)},
-        )
+        lengths, documents = self.rows("train"), self.materials.task.examples("train")
+        queries = {query for document in documents for query in classes_in(document.label)}
         seconds = JOB_SECONDS + (1 + bool(queries)) * self._seconds_to_read(("train", "dev"))
         if not queries:
             return Cost(seconds=seconds)
@@ -257,11 +251,9 @@ class Forecast:
         return Cost(round(tokens), flops, JOB_SECONDS + fitting + self._seconds_to_read(job.work.reads))
 
     def _seconds_to_read(self, splits: Sequence[Split]) -> float:
-        rows = [self.rows(split) for split in splits]
-        return sum(
-            self.speed.seconds(READING * self.speed.flops(lengths.rows, lengths.mean, lengths.square))
-            for lengths in rows
-        )
+        rows = map(self.rows, splits)
+        flops = [READING * self.speed.flops(lengths.rows, lengths.mean, lengths.square) for lengths in rows]
+        return sum(map(self.speed.seconds, flops))
 
     def rows(self, split: Split) -> RowLengths:
         """Return the lengths of a split's rows, by a sample of them."""
@@ -302,9 +294,7 @@ class Forecast:
                 counts = [round(len(text) / CHARACTERS_PER_TOKEN) for text in texts]
             room = longest - 2
             parts = [max(1, -(-count // room)) for count in counts]
-            lengths = (
-                np.repeat([count / number for count, number in zip(counts, parts, strict=True)], parts) + 2 + behind
-            )
+            lengths = np.repeat(np.divide(counts, parts), parts) + 2 + behind
             self.lengths[key] = RowLengths.measured(lengths, len(lengths) / len(texts) * len(corpus))
             self.corpus_rows[corpus.path] = self.lengths[key].rows
         return self.lengths[key]
@@ -319,11 +309,6 @@ def adapting_of(job: Job) -> tuple[Method | None, Any]:
     inputs |= {name: name for name in job.needs if name not in ("model", "retrieved")}
     inputs |= {name: str(place) for name, place in job.places.items() if name not in PLACES}
     return method, settings.from_mapping(method.recipe, {**job.settings["recipe"], **inputs})
-
-
-def tuning_of(job: Job) -> finetune.FinetuneRecipe:
-    """Return the settings of a fine-tuning job."""
-    return settings.from_mapping(finetune.FinetuneRecipe, job.settings["recipe"])
 
 
 def fitting_seconds(task: Prepared) -> float:

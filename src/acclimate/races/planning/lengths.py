@@ -58,9 +58,8 @@ class RoundCosts:
 
     def select(self, names: Sequence[str]) -> RoundCosts:
         """Return the costs if only these contestants race."""
-        adapting, fixed = (
-            tuple(job for job in jobs if {*job.contestants} & {*names}) for jobs in (self.adapting, self.fixed)
-        )
+        adapting = tuple(job for job in self.adapting if {*job.contestants} & {*names})
+        fixed = tuple(job for job in self.fixed if {*job.contestants} & {*names})
         tuning, test = ({name: of[name] for name in names} for of in (self.tuning, self.test))
         return replace(self, adapting=adapting, fixed=fixed, tuning=tuning, test=test)
 
@@ -172,14 +171,11 @@ def lengths_within(
             continue
         share = min(1.0, room / whole) if whole else 1.0
         adapting = share * whole
-        tuning = (
-            min(most, (remainder - part.fixed_total - tests - adapting) / part.tuning_total)
-            if part.tuning_total
-            else most
-        )
-        again = 1 if whole and share < 1 else adaptations
-        if whole and share == 1:
-            again = max(1, min(adaptations, int(quarter / whole)))
+        tuning, again = most, adaptations
+        if part.tuning_total:
+            tuning = min(most, (remainder - part.fixed_total - tests - adapting) / part.tuning_total)
+        if whole:
+            again = 1 if share < 1 else max(1, min(adaptations, int(quarter / whole)))
         first = part.fixed_total + adapting + tuning * part.tuning_total + tests
         later = first if again > 1 else first - adapting - part.fixed_total
         untouched = tuning * part.tuning[names[0]]
@@ -203,10 +199,7 @@ def shorter_race(recipe: RaceRecipe, lengths: Lengths) -> RaceRecipe:
         for name in adapting_groups(recipe)
     }
     return replace(
-        recipe,
-        adapt_seeds=lengths.adaptations,
-        finetune=_shorter_tuning(recipe.finetune, lengths.tuning),
-        **groups,
+        recipe, adapt_seeds=lengths.adaptations, finetune=_shorter_tuning(recipe.finetune, lengths.tuning), **groups
     )
 
 
@@ -242,14 +235,9 @@ def _shorter_adapting(recipe: Any, share: float, rows: int) -> Any:
 
 
 def _fewer(plan: Plan, share: float) -> Plan:
-    steps, batch = _fewer_steps(plan.steps, plan.batch, share)
+    """Return the plan with the steps, and the rows of each, in which a share of the rows is seen."""
+    rows = plan.steps * plan.batch * share
+    steps = max(min(LEAST_STEPS, plan.steps), round(plan.steps * share))
+    batch = min(plan.batch, max(LEAST_BATCH, round(rows / steps)))
     rate = plan.rate * math.sqrt(batch / plan.batch)
-    return replace(plan, batch=batch, rate=rate, steps=steps)
-
-
-def _fewer_steps(steps: int, batch: int, share: float) -> tuple[int, int]:
-    """Return the steps, and the rows of each, in which a share of the rows is seen."""
-    row_count = steps * batch * share
-    fewer = max(min(LEAST_STEPS, steps), round(steps * share))
-    rows = min(batch, max(LEAST_BATCH, round(row_count / fewer)))
-    return max(1, round(row_count / rows)), rows
+    return replace(plan, batch=batch, rate=rate, steps=max(1, round(rows / batch)))

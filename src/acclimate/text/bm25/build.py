@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
@@ -82,7 +82,8 @@ def build_index(
     damaged index, and one that this release cannot read, is replaced.
     Raises ValueError if `path` holds anything else, or if a setting is out of range.
     """
-    check_formula(k1, b)
+    if not (0 <= k1 < math.inf and 0 <= b <= 1):
+        raise ValueError(f"k1 = {k1} and b = {b}: k1 must be 0 or more and b between 0 and 1. 1.2 and .75 are usual")
     check_analyzer(analyzer)
     if len(corpus) >= 1 << 32:
         raise ValueError(
@@ -114,12 +115,6 @@ def open_index(path: Path, *, hashed: int = _HASHED) -> Index:
     return _opened(path, checked_facts(path, hashed))
 
 
-def check_formula(k1: float, b: float) -> None:
-    """Raise ValueError for k1 and b with which BM25 is not defined. With k1 = 0 a repeated word counts once."""
-    if not (0 <= k1 < math.inf and 0 <= b <= 1):
-        raise ValueError(f"k1 = {k1} and b = {b}: k1 must be 0 or more and b between 0 and 1. 1.2 and .75 are usual")
-
-
 def _facts_of(path: Path, settings: dict[str, Any]) -> dict[str, Any] | None:
     """Return the facts of the index at the path; None if it is missing, damaged or unreadable.
 
@@ -135,10 +130,15 @@ def _facts_of(path: Path, settings: dict[str, Any]) -> dict[str, Any] | None:
         facts = checked_facts(path, _HASHED)
     except (DamagedError, UnreadableError):
         return None
+    check_same(path, facts, settings)
+    return facts
+
+
+def check_same(path: Path, facts: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
+    """Raises ValueError if the index at the path was built with other settings than these."""
     different = [f"{name} {facts[name]} instead of {value}" for name, value in settings.items() if facts[name] != value]
     if different:
         raise ValueError(f"{path} contains another index: {', '.join(different)}. Choose another path, or remove it")
-    return facts
 
 
 def _opened(path: Path, facts: dict[str, Any]) -> Index:

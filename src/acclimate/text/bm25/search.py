@@ -276,10 +276,8 @@ def complete(
     looked, groups, lives = 0, width // GROUP, len(live)
     for at in range(frequent):
         row, weight, count = rows[at, 0], np.uint32(rows[at, 1]), 0
-        first_cell, first_peak = (
-            len(arrays.frequent) * start + row * width,
-            len(arrays.frequent) * (start // GROUP) + row * groups,
-        )
+        first_cell = len(arrays.frequent) * start + row * width
+        first_peak = len(arrays.frequent) * (start // GROUP) + row * groups
         for place in range(lives):
             group = live[place]
             peak = arrays.peaks[first_peak + group]

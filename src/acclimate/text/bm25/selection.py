@@ -98,11 +98,8 @@ def select(
         documents = np.flatnonzero(best < _UNSEEN)
         documents = documents[np.argsort(best[documents], kind="stable")]
         if not len(documents):
-            reason = (
-                "none of their words occurs in the corpus"
-                if unhit == len(queries)
-                else "all matching documents were excluded"
-            )
+            unmatched = "none of their words occurs in the corpus"
+            reason = unmatched if unhit == len(queries) else "all matching documents were excluded"
             raise ValueError(
                 f"the {len(queries):,} queries retrieve no documents: {reason}. Give other queries or another corpus"
             )
@@ -191,13 +188,7 @@ def _best(
 
 
 def _drop(
-    directory: Path,
-    raw: Path,
-    facts: dict[str, Any],
-    *,
-    documents: np.ndarray,
-    best: np.ndarray,
-    dropped: np.ndarray,
+    directory: Path, raw: Path, facts: dict[str, Any], *, documents: np.ndarray, best: np.ndarray, dropped: np.ndarray
 ) -> None:
     """Write the selection in `raw` to `directory` without the dropped documents, and remove `raw`."""
     gone = np.zeros(len(best), bool)

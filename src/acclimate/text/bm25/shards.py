@@ -27,7 +27,7 @@ from acclimate.core.files import MANIFEST, DamagedError, read_json, sha256_of, w
 from acclimate.core.machines import Pool, SerialPool
 from acclimate.core.settings import digest
 from acclimate.core.types import Progress, Watch, unwatched
-from acclimate.text.bm25.build import build_index, open_index
+from acclimate.text.bm25.build import build_index, check_same, open_index
 from acclimate.text.bm25.index import Effort, Hits, Index, Statistics, UnreadableError, check_k, merge
 from acclimate.text.corpus import Corpus
 
@@ -155,7 +155,8 @@ def build_shards(
     build = build_here if isinstance(pool, SerialPool) else build_part
     built = _watched(pool.map(build, sources, home=number_of), len(corpus), watch)
     if not begins_on_disk:
-        write_shard_facts(path, {**settings, "documents": len(corpus), "begins": begins})
+        facts = {"version": _VERSION, **settings, "documents": len(corpus), "begins": begins}
+        write_json(path / FACTS, {**facts, "hash": digest(facts)})
     return ShardedIndex(path, corpus.hash, analyzer, float(k1), float(b), built, pool)
 
 
@@ -372,11 +373,6 @@ def _index(path: Path, sealed: str) -> Index:
     return open_index(path, hashed=0)
 
 
-def write_shard_facts(path: Path, record: dict[str, Any]) -> None:
-    facts = {"version": _VERSION, **record}
-    write_json(path / FACTS, {**facts, "hash": digest(facts)})
-
-
 def known_begins(path: Path, settings: dict[str, Any]) -> list[int]:
     """Return where the shards of an existing index begin; an empty list if it is missing, damaged or unreadable.
 
@@ -393,9 +389,7 @@ def known_begins(path: Path, settings: dict[str, Any]) -> list[int]:
         facts = shard_facts(path)
     except (DamagedError, UnreadableError):
         return []
-    different = [f"{name} {facts[name]} instead of {value}" for name, value in settings.items() if facts[name] != value]
-    if different:
-        raise ValueError(f"{path} contains another index: {', '.join(different)}. Choose another path, or remove it")
+    check_same(path, facts, settings)
     begins: list[int] = facts["begins"]
     return begins
 

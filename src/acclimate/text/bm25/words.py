@@ -148,12 +148,8 @@ def read_queries(data: Any, text_begins: Any, fold: Any, slots: Any, hashes: Any
     spelled = np.empty(longest + longest // 2 + 8, np.uint8)
     ends, values = np.empty(longest // 2 + 2, np.int64), np.empty(longest // 2 + 2, np.uint64)
     numbers = np.empty(longest // 2 + 2, np.int64)
-    known_words = len(hashes)
-    last_texts, where, sizes = (
-        np.zeros(known_words, np.int64),
-        np.zeros(known_words, np.int64),
-        np.zeros(known_words, np.int64),
-    )
+    room = len(hashes)
+    last_texts, where, sizes = np.zeros(room, np.int64), np.zeros(room, np.int64), np.zeros(room, np.int64)
     word_begins, pairs = np.zeros(texts + 1, np.int64), 0
     words, counts = np.empty(size // 2 + texts, np.uint32), np.empty(size // 2 + texts, np.uint32)
     for text in range(texts):

@@ -217,7 +217,8 @@ class References:
             for kind, negative, reference in matches
             for other in self._owners[reference]
         )
-        beginning = _beginning(text) if any(KINDS[kind] != "13-gram" for kind, *_ in order) else ""
+        wholly = any(KINDS[kind] != "13-gram" for kind, *_ in order)
+        beginning = normalised_words(text[: 4 * _EXCERPT])[:_EXCERPT] if wholly else ""
         ordered = Matches(
             Match(
                 KINDS[kind],
@@ -252,10 +253,6 @@ def check_similarity(near: float) -> None:
         raise ValueError(
             f"near is {near}, but a Jaccard similarity is between 0 and 1. Set 0 for no search; 0.8 is usual."
         )
-
-
-def _beginning(text: str) -> str:
-    return normalised_words(text[: 4 * _EXCERPT])[:_EXCERPT]
 
 
 def _batches(texts: Iterable[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:

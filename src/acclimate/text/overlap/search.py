@@ -205,9 +205,8 @@ def scan_texts(data: Any, begins: Any, fold: Any, index: Any, exact: Any, hits: 
     longest = longest_text(begins)
     symbols, values = np.empty(longest + 2, np.uint32), np.empty(longest + 2, np.uint64)
     word_begins, signature = np.empty(longest // 2 + 2, np.int64), np.empty(BINS, np.uint64)
-    last_texts = np.zeros(
-        len(index.text_begins), np.int64
-    )  # the last text, counted from 1, that was compared with each
+    # the last text, counted from 1, that was compared with each
+    last_texts = np.zeros(len(index.text_begins), np.int64)
     hit_count, pair_count = np.int64(0), np.int64(0)
     for text in range(len(exact)):
         length = normalise(data, begins[text], begins[text + 1], fold, symbols)

@@ -46,12 +46,7 @@ class NumberedText:
 
 
 def number_words(
-    texts: Iterable[str],
-    folder: Path,
-    *,
-    min_count: int,
-    lower: bool,
-    watch: Watch = unwatched,
+    texts: Iterable[str], folder: Path, *, min_count: int, lower: bool, watch: Watch = unwatched
 ) -> NumberedText:
     """Number the words of the texts that occur at least `min_count` times. folder: for the temporary file.
 
@@ -213,18 +208,9 @@ def _from_bin(file: Bin, settings: Skipgram) -> InitialVectors:
     if not header.longest and settings.longest:
         raise ValueError(f"{file.path} has no n-grams, but the settings have. Set longest=0")
     base = _nothing(settings)
-    return InitialVectors(
-        file.words,
-        file.index,
-        file.counts,
-        file.read,
-        header.buckets,
-        file.word_rows,
-        file.bucket_rows,
-        file.output_rows,
-        base.new_rows,
-        True,
-    )
+    words = file.words, file.index, file.counts, file.read
+    rows = file.word_rows, file.bucket_rows, file.output_rows, base.new_rows
+    return InitialVectors(*words, header.buckets, *rows, True)
 
 
 def _from_vec(file: Vec, settings: Skipgram) -> InitialVectors:
@@ -269,17 +255,8 @@ def train_rows(
     limits, others = alias_table(negative_distribution(text.counts))
     cuts = _cuts(numbers)
     total = settings.epochs * len(numbers)
-    arrays = (
-        end,
-        parts.begins,
-        parts.rows,
-        parts.echoes,
-        inputs,
-        outputs,
-        probabilities.astype(np.uint64),
-        limits,
-        others,
-    )
+    begins_and_rows = end, parts.begins, parts.rows, parts.echoes, inputs, outputs
+    arrays = (*begins_and_rows, probabilities.astype(np.uint64), limits, others)
     slope = rate / total
 
     def work(chunk: int) -> tuple[int, int, float]:

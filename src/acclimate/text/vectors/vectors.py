@@ -143,9 +143,8 @@ def train_vectors(
     out.parent.mkdir(parents=True, exist_ok=True)
     text = number_words(texts(), out.parent, min_count=settings.min_count, lower=settings.lower, watch=watch)
     word_rows = parts(text.words, settings.shortest, settings.longest, settings.buckets)
-    numbers = np.array(
-        [source.index.get(word, -1) for word in text.words], np.int64
-    )  # of the text's words, in the start
+    # of the text's words, in the start
+    numbers = np.array([source.index.get(word, -1) for word in text.words], np.int64)
     new = np.flatnonzero(numbers < 0)
     numbers[new] = len(source.words) + np.arange(len(new))
     inputs, outputs = _gathered(source, numbers, word_rows, settings.dim)
@@ -160,7 +159,21 @@ def train_vectors(
     of_words = _blocks(source.word_rows, known_words, len(names), numbers, rows[:words])
     of_buckets = _blocks(source.bucket_rows, source.buckets, source.buckets, word_rows.buckets, rows[words:])
     of_outputs = _blocks(source.output_rows, known_words, len(names), numbers, outputs[:, : settings.dim])
-    header = _header(settings, source.buckets)
+    header = Header(
+        dim=settings.dim,
+        window=settings.window,
+        epochs=settings.epochs,
+        min_count=settings.min_count,
+        negatives=settings.negatives,
+        word_ngrams=1,
+        loss=NEGATIVE_SAMPLING,
+        model=SKIPGRAM,
+        buckets=source.buckets,
+        shortest=settings.shortest,
+        longest=settings.longest,
+        rate_every=100,  # words between two changes of the rate, the tool's default; here it changes with each line
+        sample=settings.sample,
+    )
     write_bin(
         out, header, names, counts, source.read + text.read, inputs=chain(of_words, of_buckets), outputs=of_outputs
     )
@@ -208,21 +221,3 @@ def _blocks(
         first, last = np.searchsorted(ascending, [block[0], block[-1] + 1])
         rows[ascending[first:last] - block[0]] = moved[order[first:last]]
         yield rows
-
-
-def _header(settings: Skipgram, buckets: int) -> Header:
-    return Header(
-        dim=settings.dim,
-        window=settings.window,
-        epochs=settings.epochs,
-        min_count=settings.min_count,
-        negatives=settings.negatives,
-        word_ngrams=1,
-        loss=NEGATIVE_SAMPLING,
-        model=SKIPGRAM,
-        buckets=buckets,
-        shortest=settings.shortest,
-        longest=settings.longest,
-        rate_every=100,  # words between two changes of the rate, the tool's default; here it changes with each line
-        sample=settings.sample,
-    )
