@@ -24,7 +24,7 @@ from page import head, table, write
 
 from acclimate.core import files, settings
 from acclimate.core.types import unwatched
-from acclimate.methods import finetune
+from acclimate.methods import finetune, task_loss
 from acclimate.methods.finetune import FinetuneRecipe
 from acclimate.methods.tuning.looks import Look, trained
 from acclimate.tasks.prepared import open_prepared
@@ -98,8 +98,8 @@ class Weights:
             dev = self._look().score
             with finetune.folded(self.run.model, self.run.scale):
                 labels = self.run.labels
-                found = finetune.predict(self.run.model, self.rows, labels, texts=self.texts, watch=unwatched)
-            predicted = finetune.restore_labels(found, labels, self.task)
+                found = task_loss.predict(self.run.model, self.rows, labels, texts=self.texts, watch=unwatched)
+            predicted = task_loss.restore_labels(found, labels, self.task)
             self.scored[key] = dev, self.task.score(self.gold, predicted)
         return self.scored[key]
 

@@ -100,10 +100,9 @@ class Session:
         """
         from acclimate.core import settings
 
-        assignments = checks.assignments_in(self.parameters, *more)
         if path := self.parameters.get("recipe"):
             base = settings.from_toml(type(base), path, base=base)
-        return self.note(settings.override(base, assignments))
+        return self.note(settings.override(base, checks.assignments_in(self.parameters, *more)))
 
     def note(self, recipe: Recipe) -> Recipe:
         """Remember the recipe for the lock file, and return it."""

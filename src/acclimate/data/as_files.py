@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from acclimate.core import files
 from acclimate.core.door import option
@@ -50,9 +50,6 @@ from acclimate.reading.source import QUESTION_COLUMNS
 from acclimate.reading.tables import no_column
 from acclimate.text.documents import check_documents, files_of, is_dataset
 from acclimate.text.untrusted import INPUTS, RECORD, named
-
-if TYPE_CHECKING:
-    pass
 
 SAVED_SPLITS = "dataset_dict.json"  # which `DatasetDict.save_to_disk` writes
 WAYS = (
@@ -277,15 +274,14 @@ def source_of(held: Any, choice: HubChoice) -> Source | None:
 def _open_folder(folder: Path) -> Source | None:
     """Return the splits of a folder that `datasets` saved, or of Parquet files; None for another path."""
     splits: dict[str, Callable[[], Rows]] = {}
-    has_splits = (folder / SAVED_SPLITS).is_file()
-    if is_dataset(folder) and not has_splits:
-        splits = {"train": partial(saved_table, folder)}
-    elif has_splits:
+    if (folder / SAVED_SPLITS).is_file():
         listed = files.read_json(folder / SAVED_SPLITS)
         names = listed.get("splits") if isinstance(listed, dict) else None
         if not isinstance(names, list) or not all(isinstance(name, str) and Path(name).name == name for name in names):
             raise ValueError(f"{named(folder / SAVED_SPLITS)}: not what `save_to_disk` writes. Save the dataset again")
         splits = {name: partial(saved_table, folder / name) for name in names}
+    elif is_dataset(folder):
+        splits = {"train": partial(saved_table, folder)}
     elif folder.is_dir():
         paths = _parquet_files(folder)
         splits = {
@@ -419,7 +415,6 @@ def _written(rows: Rows, labelled: LabelledFiles, source: Source, split: Split, 
             if column not in present:
                 raise no_column(about, column, present, "; questions have context, question and answers")
         return _cache_file(name, ".json", partial(write_questions, rows), record)
-    present = _columns(rows)
     columns = labelled.columns
     for role, column in columns.stated().items():
         for column_name in [column] if isinstance(column, str) else column:

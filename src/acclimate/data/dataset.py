@@ -1,4 +1,4 @@
-"""A dataset with splits. Its rows are in Arrow's form or are mappings; a table is read, and rows become a file."""
+"""A dataset with splits, whose rows are an Arrow table or mappings: reading tables, and writing rows as files."""
 
 from __future__ import annotations
 

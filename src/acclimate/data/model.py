@@ -69,13 +69,12 @@ def model_facts(model: str) -> ModelFacts:
     family is none of HEADS. Raises ValueError for a config or weights that cannot be read.
     """
     directory = _directory(model)
-    shapes = _shapes(directory, model)
     config: Any = read_json(directory / "config.json")
     if not isinstance(config, dict):
         raise ValueError(
             f"{directory / 'config.json'}: not the config of a model, which must be a JSON object. Restore the file"
         )
-    family = family_in(config)
+    family, shapes = family_in(config), _shapes(directory, model)
     head, pooler = HEADS.get(family), POOLERS.get(family)
     if head is not None and config.get("legacy", True) is False:
         head = NOT_LEGACY

@@ -582,7 +582,10 @@ def _one_setting(
     tokens: int = 0,
     model: BaselineModel | None = None,
 ) -> FittedBaseline:
-    """Return what predicts so, scored on dev, where there was nothing to choose. begun: when it was fitted"""
+    """Return a baseline that had nothing to choose, scored on dev.
+
+    begun: `time.perf_counter()` when fitting began
+    """
     dev = task.examples("dev")
     predicted = tuple(predict(dev))
     score = task.score([example.label for example in dev], predicted)

@@ -100,7 +100,7 @@ class KnowledgeDistillation(Objective):
         return self.student.flops(batch) + training_flops(self.teacher.model, batch.lengths, predicted=0) / 3
 
 
-class DistillationToken(KnowledgeDistillation):
+class DistillationToken(Objective):
     """AdaptedDeiT. Terms: `mlm`, as MaskedLanguageLoss has it, and `distil`, the KL of each row's distillation token,
     averaged over rows. Batches have the token as `with_distillation_token` adds it.
 
@@ -117,7 +117,10 @@ class DistillationToken(KnowledgeDistillation):
         weight: float = 1.0,
         seed: int = 0,
     ) -> None:
-        super().__init__(model, teacher, text=text, weight=weight)
+        super().__init__()
+        self.student, self.teacher = Student(model, text), domain.Frozen(teacher)
+        self.weights = {"mlm": 1.0, "distil": weight}
+        self.shares_lines = self.student.language.shares_lines
         with seeded(seed):
             self.token_D = nn.Parameter(model.config.initializer_range * torch.randn(word_embeddings(model).shape[1]))
 

@@ -176,7 +176,8 @@ class Method:
         return contestant.group or self.name
 
     def contestant(self, name: str) -> Contestant:
-        return next(contestant for contestant in self.contestants if contestant.name == name)
+        [contestant] = [entry for entry in self.contestants if entry.name == name]
+        return contestant
 
 
 def file_of(method: Method) -> Path | None:

@@ -362,7 +362,9 @@ def groups_of(examples: Sequence[Example], example_R: np.ndarray) -> np.ndarray:
 
 @contextlib.contextmanager
 def _one_thread() -> Iterator[None]:
-    """A fit has small products: on two cores that others share, a second thread of BLAS took 35 times as long."""
+    """Limit BLAS to one thread: the products of a fit are small, and on two cores that others share, a second thread
+    took 35 times as long.
+    """
     with threadpool_limits(limits=1, user_api="blas"):
         yield
 

@@ -53,8 +53,8 @@ KINDS = (*PROBLEM_TYPES, TOKENS, SPAN)
 SCORE = "score"  # what config.json calls the one output of a regression
 ENDS = ("start", "end")  # and the two of a span
 
-# how the names of architectures end, and their kind; all others are sequence classifiers
-# the last as ForPooledStates was called
+# ends of architectures' names, and their kinds; all others classify sequences. ForMentionPairs is an old name of
+# ForPooledStates
 _CLASSIFIERS = ("ForSequenceClassification", "ForPooledStates", "ForMentionPairs")
 _ENDINGS = {"ForTokenClassification": TOKENS, ENDING: TOKENS, "ForQuestionAnswering": SPAN}
 _AUTO = {TOKENS: "AutoModelForTokenClassification", SPAN: "AutoModelForQuestionAnswering"}

@@ -1,6 +1,6 @@
 """The user's labelled files as they are stated, and opened. Options that contradict each other or a file are refused.
 
-Each file is opened once (reading/source.py); no row is read but by `check_labelled_files`.
+Each file is opened once (reading/source.py). Of the functions here only `check_labelled_files` reads rows.
 """
 
 from __future__ import annotations

@@ -415,8 +415,8 @@ print([made.label for made in predict(where, texts)])"""
 
 
 def code_of_pipeline(card: Card) -> str:
-    """Return code that predicts with transformers' pipeline; it runs after that of `code_to_load`. "" where no pipeline
-    does: for answers, and for classifiers that no class of transformers is.
+    """Return code that predicts with transformers' pipeline; it runs after the code that loads the model. "" where no
+    pipeline does: for answers, and for classifiers that no class of transformers is.
     """
     if card.kind == "span" or card.obstacle:
         return ""

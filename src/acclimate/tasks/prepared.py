@@ -29,7 +29,7 @@ from acclimate.tasks.task import Kind, Metric, Task, checked_splits
 LOOKS = "looks.jsonl"
 _ABOUT = "task.json"
 _SEALED = "sealed.json"
-PREPARED = (files.MANIFEST, _ABOUT, _SEALED)  # files that only the directory of a prepared task has
+PREPARED = (files.MANIFEST, _ABOUT, _SEALED)  # files that together mark the directory of a prepared task
 
 
 def shares_of(examples: Iterable[Example]) -> dict[str, float]:

@@ -21,8 +21,8 @@ from acclimate.training.stacked import GRADIENT, Stacks, Turn, can_stack
 
 
 class StoppedError(BaseException):
-    """The run was stopped between two steps. As KeyboardInterrupt it is no Exception: code that handles failures lets
-    it pass.
+    """The run was stopped between two steps. Like KeyboardInterrupt it is not an Exception: code that handles failures
+    lets it pass.
     """
 
 
@@ -52,7 +52,7 @@ class SideBySide:
         self.runs = [run for run in self.runs if not run.ended]
 
     def close(self) -> None:
-        """Stop all runs at their next step, as an interruption does, and wait until they have left their files."""
+        """Stop all runs at their next step, as an interruption does, and wait until they have closed their files."""
         for run in self.runs:
             run.stop()
         for run in self.runs:

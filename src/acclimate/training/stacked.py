@@ -53,7 +53,7 @@ GRADIENT: ContextVar[Gradient] = ContextVar("GRADIENT", default=accumulate)
 
 def is_chosen() -> bool:
     """Return whether this process computes steps of several runs at once: with $ACCLIMATE_STACKED=1, on one CUDA
-    device. On a CPU it gained nothing, and equal seeds have to give equal bytes; no GPU has measured it yet.
+    device. On a CPU it gained nothing, and equal seeds have to give equal bytes; it has not been measured on a GPU.
     """
     return os.environ.get("ACCLIMATE_STACKED") == "1" and ranks.world() == 1 and device().type == "cuda"
 
@@ -105,20 +105,28 @@ class Stacks:
         before, self.stacks = self.stacks, []
         for group in self._groups(turns):
             begun = time.perf_counter()
-            if len(group) == 1:
-                _accumulate_alone(group[0])
-            else:
-                objectives = [turn.objective for turn in group]
-                stack = next((stack for stack in before if stack.objectives == objectives), None) or _Stack(objectives)
-                try:
-                    stack.accumulate(group)
-                    self.stacks.append(stack)
-                except torch.OutOfMemoryError:
-                    self.most = len(group) // 2
-                    for turn in group:
-                        _accumulate_alone(turn)
+            if len(group) == 1 or not self._has_room(group, before):
+                for turn in group:
+                    _accumulate_alone(turn)
             for turn in group:
                 turn.seconds = (time.perf_counter() - begun) / len(group)
+
+    def _has_room(self, group: Sequence[Turn], before: Sequence[_Stack]) -> bool:
+        """Compute the step of a group in a stack, or return False if memory ran out: then nothing of it is left."""
+        objectives = [turn.objective for turn in group]
+        try:
+            stack = next((stack for stack in before if stack.objectives == objectives), None) or _Stack(objectives)
+            stack.accumulate(group)
+            self.stacks.append(stack)
+        except torch.OutOfMemoryError:
+            self.most = len(group) // 2
+            for turn in group:
+                turn.objective.zero_grad()
+            return False
+        except Exception as error:  # of these runs, as if each was alone: the others go on
+            for turn in group:
+                turn.error = error
+        return True
 
     def _groups(self, turns: Sequence[Turn]) -> list[list[Turn]]:
         """Return the turns that go together: of runs of one shape, in order, as many as one piece has room for."""
@@ -146,7 +154,9 @@ def _shape(turn: Turn) -> str:
     weights = [(name, [*weight.shape], weight.requires_grad) for name, weight in turn.objective.named_parameters()]
     fields = sorted([*turn.batch.tokens, *turn.batch.rows])
     how = [turn.plan.precision, turn.plan.piece_tokens, len(turn.batch), turn.batch.pad]
-    return json.dumps([type(turn.objective).__name__, about, weights, fields, how], default=str)
+    modules = [*turn.objective.modules()]  # the stack runs through those of its first run
+    numbers = [(getattr(module, "p", None), getattr(module, "scaling", None)) for module in modules]
+    return json.dumps([type(turn.objective).__name__, about, weights, fields, how, numbers], default=str)
 
 
 def _accumulate_alone(turn: Turn) -> None:
