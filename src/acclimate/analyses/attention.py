@@ -296,8 +296,9 @@ def kinds_of_heads(heads: Heads, name: str) -> str:
             letter, colour, ink, _ = LOOKS[kind]
             axes.add_patch(Rectangle(corner, 0.88, 0.88, facecolor=colour, edgecolor="none"))
             place = PLACES[int(heads.one_place[layer, head])] if kind == POSITIONAL else ""
-            looks = {"color": ink, "fontweight": "bold", "fontsize": 8.5}
-            axes.text(head, layer, f"{letter}{place}", ha="center", va="center", **looks)
+            axes.text(
+                head, layer, f"{letter}{place}", ha="center", va="center", color=ink, fontweight="bold", fontsize=8.5
+            )
         return svg(figure, f"kinds-{name}", f"Kinds of the heads of {heads.title}", describe_heads(heads))
 
 
