@@ -274,8 +274,9 @@ def copies(split: Split, rows: Sequence[Example], *, near: float = NEAR) -> Copi
         labels = _open_label(split, rows[second].label), _open_label(split, rows[first].label)
         similarity = 1.0 if words[first] == words[second] else near
         examples.append(Sighting(rows[second].id, rows[first].id, similarity, "", *excerpts, *labels))
-    marked, more = sum(words[first] not in plain for first, _ in conflicts), sum(map(len, repeated)) - len(repeated)
-    return Copies(split, len(repeated), more, len(conflicts), tuple(examples), marked)
+    marked = sum(words[first] not in plain for first, _ in conflicts)
+    surplus = sum(map(len, repeated)) - len(repeated)
+    return Copies(split, len(repeated), surplus, len(conflicts), tuple(examples), marked)
 
 
 def _conflicts(members: Sequence[int], rows: Sequence[Example], texts: Mapping[int, str]) -> list[tuple[int, int]]:

@@ -280,7 +280,10 @@ def _probes(outcome: Outcome) -> Section:
         + ("Intervals and p are over rows" if outcome.folds else f"It has no seed, so intervals and p count {counted}")
         + ". Read-out: what the layer reads of a text, chosen on the training rows.",
         *_one_vector(probes),
-        *(f"Holm's correction counts together: {one.against.family} ({len(contrasts)})." for one in contrasts[:1]),
+    ]
+    if contrasts:
+        lines.append(f"Holm's correction counts together: {contrasts[0].against.family} ({len(contrasts)}).")
+    lines += [
         *_cautions((outcome.label(contrast.against.key), contrast.comparison.caution) for contrast in contrasts),
         *(f"{outcome.label(result.key)} failed: {result.failed}." for result in probes if result.failed),
     ]

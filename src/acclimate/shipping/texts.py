@@ -503,7 +503,8 @@ def _words(value: Any, column: str) -> tuple[str, str]:
     for word in value:
         if not isinstance(word, str) or not word.strip():
             return "", f"the word {shown(word)} (column {column!r}) is not text; correct or remove it"
-        if why := "holds a space, which separates words" if " " in word else fault_of(word):
+        why = "holds a space, which separates words" if " " in word else fault_of(word)
+        if why:
             return "", f"the word {shown(word)} (column {column!r}) {why}; correct it"
     return text_of(value), ""
 
