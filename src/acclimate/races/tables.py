@@ -440,8 +440,9 @@ def _costs(outcome: Outcome) -> Section:
         rows.append((outcome.label(result.key), *cells))
     heads = ("", *(text for stage in stages for text in (stage, "time")))
     what = "adaptation" if outcome.only_probed else "seed"
-    line = f"Of one {what}, the mean over {what}s."
-    line = "For the model of one fold, mean over all folds." if outcome.folds else line
+    line = (
+        "For the model of one fold, mean over all folds." if outcome.folds else f"Of one {what}, the mean over {what}s."
+    )
     return Section("Costs", heads, tuple(rows), (line,))
 
 

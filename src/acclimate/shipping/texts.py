@@ -296,9 +296,11 @@ def _ending_of(source: Source, asking: Asking) -> str:
         return ".jsonl"
     if line.strip('"') == roles["text"]:  # a table with one column
         return ".csv"
-    plain = "txt for one text per line"
-    if asking.kind == "tokens":
-        plain = "conll for one word per line, txt for one sentence per line"
+    plain = (
+        "conll for one word per line, txt for one sentence per line"
+        if asking.kind == "tokens"
+        else "txt for one text per line"
+    )
     raise ValueError(
         f"standard input begins with {shown(line)}, which is neither JSON nor a header with the column "
         f"{roles['text']!r}. Add {option('format')} ({plain}), or name the column with {option('text')}"
