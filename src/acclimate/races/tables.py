@@ -273,7 +273,7 @@ def _probes(outcome: Outcome) -> Section:
         body.append((result.row, *cells))
         ids.append(row_id(untouched, key))
         looks.append("reference" * (result.row == untouched))
-    contrasts = outcome.compared.named(untouched)
+    contrasts = outcome.compared.main_contrasts(untouched)
     counted = f"{outcome.split} items{' and adaptations' if several else ' alone'}"
     lines = [
         f"A probe is a linear layer on the frozen encoder: it shows what the encoder represents{apart}. "

@@ -54,7 +54,7 @@ def established(outcome: Outcome, name: str) -> str:
     """Return which differences by the main metrics are established, of the comparisons of this name; "" if none was
     made.
     """
-    contrasts = outcome.compared.named(name)
+    contrasts = outcome.compared.main_contrasts(name)
     if not contrasts:
         return ""
     clauses = []
