@@ -76,25 +76,25 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--out", type=Path, required=True)
-    given = parser.parse_args()
-    torch.set_num_threads(given.threads)
-    plan = Plan(steps=10**6, batch=given.batch, rate=1e-5, precision=given.precision)
-    shape = Shape(given.layers, given.hidden, given.vocabulary, given.tokens, given.dropout, plan)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    plan = Plan(steps=10**6, batch=options.batch, rate=1e-5, precision=options.precision)
+    shape = Shape(options.layers, options.hidden, options.vocabulary, options.tokens, options.dropout, plan)
     lines = []
-    for runs in map(int, given.runs.split(",")):
+    for runs in map(int, options.runs.split(",")):
         alone, together = [], []
-        for turn in range(given.turns):
+        for turn in range(options.turns):
             pair = [(alone, steps_after_each_other), (together, steps_side_by_side)]
             for speeds, measure in pair if turn % 2 else pair[::-1]:
-                speeds.append(measure(shape, runs, warm_up=given.warm_up, steps=given.steps))
+                speeds.append(measure(shape, runs, warm_up=options.warm_up, steps=options.steps))
             tell(f"{runs} runs: {alone[-1]:.1f} steps per second after each other, {together[-1]:.1f} together")
         ratios = [b / a for a, b in zip(alone, together, strict=True)]
         lines.append([runs, spread(alone, ".1f"), spread(together, ".1f"), spread(ratios, ".2f")])
-    where = torch.cuda.get_device_name() if device().type == "cuda" else f"CPU, {given.threads} threads"
-    facts = [("device", where), ("encoder", f"{given.layers}x{given.hidden}"), ("batch", str(given.batch))]
+    where = torch.cuda.get_device_name() if device().type == "cuda" else f"CPU, {options.threads} threads"
+    facts = [("device", where), ("encoder", f"{options.layers}x{options.hidden}"), ("batch", str(options.batch))]
     text = "Steps per second of all runs together: median of the turns, and least to most."
     names = ["runs", "after each other", "together", "together by after each other"]
-    write(given.out, [head("Fine-tunings in a stack", facts=facts), text, table(names, lines)])
+    write(options.out, [head("Fine-tunings in a stack", facts=facts), text, table(names, lines)])
 
 
 def steps_after_each_other(shape: Shape, runs: int, *, warm_up: int, steps: int) -> float:

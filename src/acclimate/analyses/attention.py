@@ -291,13 +291,16 @@ def kinds_of_heads(heads: Heads, name: str) -> str:
         for (layer, head), kind in np.ndenumerate(heads.kinds):
             corner = (head - 0.44, layer - 0.44)
             if kind == OTHER:
-                axes.add_patch(Rectangle(corner, 0.88, 0.88, fc="none", ec=MUTED, linewidth=0.7, alpha=0.6))
+                axes.add_patch(
+                    Rectangle(corner, 0.88, 0.88, facecolor="none", edgecolor=MUTED, linewidth=0.7, alpha=0.6)
+                )
                 continue
             letter, colour, ink, _ = LOOKS[kind]
             axes.add_patch(Rectangle(corner, 0.88, 0.88, facecolor=colour, edgecolor="none"))
             place = PLACES[int(heads.one_place[layer, head])] if kind == POSITIONAL else ""
-            looks = {"color": ink, "fontweight": "bold", "fontsize": 8.5}
-            axes.text(head, layer, f"{letter}{place}", ha="center", va="center", **looks)
+            axes.text(
+                head, layer, f"{letter}{place}", ha="center", va="center", color=ink, fontweight="bold", fontsize=8.5
+            )
         return svg(figure, f"kinds-{name}", f"Kinds of the heads of {heads.title}", describe_heads(heads))
 
 
@@ -321,8 +324,11 @@ def maps_of_heads(heads: Heads, name: str) -> str:
             width, line = LOOKS[kind][3] if kind != OTHER else (0.6, "-")
             ink = MUTED if kind == OTHER else INK
             corner = (head - margin, layer - margin)
-            frame = Rectangle(corner, 2 * margin, 2 * margin, fc="none", ec=ink, linewidth=width, linestyle=line)
-            axes.add_patch(frame)
+            axes.add_patch(
+                Rectangle(
+                    corner, 2 * margin, 2 * margin, facecolor="none", edgecolor=ink, linewidth=width, linestyle=line
+                )
+            )
         axes.set_xlim(-0.5, across - 0.5)
         axes.set_ylim(layers - 0.5, -0.5)
         title = f"Attention of {heads.title} over: {' '.join(heads.example.tokens)}"

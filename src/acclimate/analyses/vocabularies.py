@@ -256,8 +256,10 @@ class VocabulariesAnalysis:
 
     def terms_as_csv(self) -> str:
         """Return a line for each term: how often it was met, z, and its pieces under each vocabulary."""
-        terms = [((term := judged.term).word, term.domain, term.general, term.z) for judged in self.terms]
-        rows = [(*term, *map(" ".join, judged.pieces)) for term, judged in zip(terms, self.terms, strict=True)]
+        rows = [
+            (judged.term.word, judged.term.domain, judged.term.general, judged.term.z, *map(" ".join, judged.pieces))
+            for judged in self.terms
+        ]
         return sheet(("term", "in_texts", "in_general", "z", *self.names), rows)
 
     @property

@@ -125,9 +125,11 @@ def _queries(parameters: Mapping[str, Any]) -> None:
     check_settings("data retrieve", parameters, *_options(parameters))
     if parameters["cut_from"] is None:
         if parameters["task"] is None or parameters["corpus"] is None:
-            queries = "no corpus given. Add --corpus PATH with raw text"
-            if parameters["task"] is None:
-                queries = "no FILE given. Name the labelled file whose texts are the queries"
+            queries = (
+                "no FILE given. Name the labelled file whose texts are the queries"
+                if parameters["task"] is None
+                else "no corpus given. Add --corpus PATH with raw text"
+            )
             raise ValueError(
                 f"{queries}; or select fewer documents from an earlier retrieval with --from RUN --k NUMBER"
             )

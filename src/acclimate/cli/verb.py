@@ -333,9 +333,10 @@ def _stoppable(out: Path) -> Iterator[None]:
     try:
         yield
     except (KeyboardInterrupt, _TerminatedError) as stop:
-        lost = "A training run loses at most its last half minute"
-        message = f"Finished work is in {out}. {lost}. To continue: {command()}"
-        message = message if out.exists() else "Nothing was begun."
+        message = "Nothing was begun."
+        if out.exists():
+            lost = "A training run loses at most its last half minute."
+            message = f"Finished work is in {out}. {lost} To continue: {command()}"
         with suppress(OSError):  # the terminal may be gone
             typer.echo(f"acclimate: stopped. {message}", err=True)
         raise typer.Exit(128 + (stop.args[0] if isinstance(stop, _TerminatedError) else signal.SIGINT)) from None

@@ -189,8 +189,9 @@ def unanswered(error: RuntimeError) -> Exception:
         time.sleep(ANSWER_SECONDS)
         waiting = [number for number in range(world()) if store.check([f"acclimate waits {number}"])]
         others = [number for number in range(world()) if number not in waiting]
-    except RuntimeError as gone:  # the process that keeps the store has ended, so which did not answer is unknown
-        logging.getLogger(__name__).info(f"the store of the processes: {gone}")
+    except RuntimeError as unreachable:
+        # the process that keeps the store has ended, so which did not answer is unknown
+        logging.getLogger(__name__).info(f"the store of the processes: {unreachable}")
     return ValueError(_without_answer(waiting, others))
 
 

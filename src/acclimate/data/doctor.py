@@ -360,8 +360,8 @@ def _reach(
         reach = f"With {seeds} seeds the usual gains of adaptation are not detectable; {better}. {basis}"
         text = f"{seeds} seeds are too few for {items:,} test texts and {amount(comparisons, 'comparison')}"
         return least, reach, [Finding("warning", f"{text}: any gain may be chance.", f"Take {SEEDS} seeds.")]
-    advice = f"With {items:,} test texts and {seeds} seeds the usual gains of adaptation are not detectable."
-    reach = f"{advice if hopeless else design.advice()} {basis}"
+    verdict = f"With {items:,} test texts and {seeds} seeds the usual gains of adaptation are not detectable."
+    reach = f"{verdict if hopeless else design.advice()} {basis}"
     if folds:
         reach = f"{reach} The {len(gold):,} labelled rows, scored in {folds} folds, count as {items:,} test items."
     if least < LARGE:
@@ -607,8 +607,11 @@ def findings_on_numbers(splits: Splits) -> list[Finding]:
 
         test = ks_2samp(numbers["train"], numbers["test"])
         if test.statistic >= SHIFTED and test.pvalue < CHANCE:
-            text = f"Numbers to predict are distributed differently in train and test, by {test.statistic:.0%}"
-            findings.append(Finding(_grave(test.statistic), f"{text} of the rows.", SPLIT_AGAIN))
+            text = (
+                f"Numbers to predict are distributed differently in train and test, by {test.statistic:.0%} of the "
+                "rows."
+            )
+            findings.append(Finding(_grave(test.statistic), text, SPLIT_AGAIN))
     return findings
 
 
@@ -630,8 +633,10 @@ def findings_on_dev(dev: Sequence[Example], kind: Kind) -> list[Finding]:
         (answer,) = answers
         of = "word" if kind == "tokens" else "row"
         names = ", ".join(map(_named, answer)) if isinstance(answer, tuple) else _named(str(answer))
-        text = f"Every {of} of dev has the same label ({names or 'none'}), so a constant answer is always correct"
-        findings.append(Finding("warning", f"{text} there.", way_out))
+        text = (
+            f"Every {of} of dev has the same label ({names or 'none'}), so a constant answer is always correct there."
+        )
+        findings.append(Finding("warning", text, way_out))
     return findings
 
 

@@ -131,11 +131,11 @@ class SourceLeaks:
             items = {place for place, own in self.kinds.items() if own == kind and self.sealed.items[place][0] == split}
             if items or (self.texts[split, kind] and kind != "passage"):
                 counts_labels = self.source in ("train", "dev") and kind != "passage"
+                texts, share = self.texts[split, kind], len(items) / self.sealed.sizes[split]
                 same = len(items & self.same_label) if counts_labels else None
                 sample = itertools.islice(filter(items.__contains__, self.examples), EXAMPLES)
                 examples = tuple(_sighting(self.examples[place], *self.sealed.items[place]) for place in sample)
-                counts = self.texts[split, kind], len(items), len(items) / self.sealed.sizes[split], same
-                leaks.append(Leak(self.source, split, kind, *counts, examples))
+                leaks.append(Leak(self.source, split, kind, texts, len(items), share, same, examples))
         return leaks
 
     def leaked(self, split: Split) -> set[int]:
@@ -274,8 +274,9 @@ def copies(split: Split, rows: Sequence[Example], *, near: float = NEAR) -> Copi
         labels = _open_label(split, rows[second].label), _open_label(split, rows[first].label)
         similarity = 1.0 if words[first] == words[second] else near
         examples.append(Sighting(rows[second].id, rows[first].id, similarity, "", *excerpts, *labels))
-    marked, more = sum(words[first] not in plain for first, _ in conflicts), sum(map(len, repeated)) - len(repeated)
-    return Copies(split, len(repeated), more, len(conflicts), tuple(examples), marked)
+    marked = sum(words[first] not in plain for first, _ in conflicts)
+    surplus = sum(map(len, repeated)) - len(repeated)
+    return Copies(split, len(repeated), surplus, len(conflicts), tuple(examples), marked)
 
 
 def _conflicts(members: Sequence[int], rows: Sequence[Example], texts: Mapping[int, str]) -> list[tuple[int, int]]:

@@ -166,8 +166,8 @@ def differences(out: Path, *, weights: bool = True) -> list[str]:
             for name, about in lock["looks"].items()
             if not _begins_with(out / name, about)
         ]
-    missing = [name for name, content in lock["outcome"].items() if _differs(out / name, content)]
-    return sentences + [f"{name}: is missing, or differs from the lock" for name in missing]
+    differing = [name for name, content in lock["outcome"].items() if _differs(out / name, content)]
+    return sentences + [f"{name}: is missing, or differs from the lock" for name in differing]
 
 
 def _differs(path: Path, sha256: str) -> bool:

@@ -37,11 +37,12 @@ def _emptied(out: Path, removable: Callable[[], bool]) -> Iterator[None]:
     try:
         yield
     except ValueError:
-        for path in _written(out) if empty and removable() else ():
-            if path.is_dir():
-                shutil.rmtree(path)
-            else:
-                path.unlink()
+        if empty and removable():
+            for path in _written(out):
+                if path.is_dir():
+                    shutil.rmtree(path)
+                else:
+                    path.unlink()
         raise
 
 

@@ -391,8 +391,8 @@ class Tuning:
         merged.
         """
         gold, texts = [example.label for example in dev.examples], [example.text for example in dev.examples]
-        whole = self.adapters.merged() if self.adapters else nullcontext()
-        with whole, arithmetic(Plan(precision=precision), self.model.device):
+        merged_adapters = self.adapters.merged() if self.adapters else nullcontext()
+        with merged_adapters, arithmetic(Plan(precision=precision), self.model.device):
             outputs, loss = task_loss.outputs_and_loss(self.measured, dev.rows, self.labels)
         if self.recipe.threshold == "dev" and self.task.has_threshold:
             decision = decide(outputs, gold, self.labels, self.task)

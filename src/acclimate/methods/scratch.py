@@ -372,11 +372,9 @@ class BatchPlan:
 
     def _rows(self, number: int, longest: int) -> Rows:
         tokens, text = self.tokens[number], self.texts[number]
-        how: dict[str, Any] = {"longest": longest, "whole_words": self.recipe.whole_words}
-        how |= {"documents": text.mask, "name": text.name}
-        return (
-            masked_pairs(tokens, self.tokenizer, **how) if self.recipe.next_sentence else masked_segments(tokens, **how)
-        )
+        paired = self.recipe.next_sentence
+        rows = partial(masked_pairs, tokens, self.tokenizer) if paired else partial(masked_segments, tokens)
+        return rows(longest=longest, whole_words=self.recipe.whole_words, documents=text.mask, name=text.name)
 
     def _stream(self, phase: Phase, number: int, *, first_step: int) -> Stream:
         plan = self.plan

@@ -353,7 +353,11 @@ def convert_tags(examples: Sequence[Example], tagging: Tagging) -> Sequence[Exam
     """Return the examples with their tags in the scheme."""
     if tagging == "given":
         return examples
-    return [replace(one, label=converted(one.label, tagging)) for one in examples if isinstance(one.label, tuple)]
+    return [
+        replace(example, label=converted(example.label, tagging))
+        for example in examples
+        if isinstance(example.label, tuple)
+    ]
 
 
 def restore_labels(predicted: list[Label], labels: Sequence[str], task: Prepared) -> list[Label]:

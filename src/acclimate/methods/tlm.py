@@ -252,9 +252,18 @@ class StageInputs:
             return load_masked_language_model(
                 recipe.model, hidden_dropout=recipe.dropout, attention_dropout=recipe.attention_dropout
             )
-        of_tokenizer = {"vocabulary_size": len(self.tokenizer), "pad": self.tokenizer.pad_token_id}
-        drawn = {"seed": recipe.plan.seed, "initializer_range": recipe.initializer_range}
-        return new_model(recipe, longest=self.positions, **of_tokenizer, **drawn)
+        return new_encoder(
+            layers=recipe.layers,
+            hidden=recipe.hidden,
+            heads=recipe.heads,
+            vocabulary_size=len(self.tokenizer),
+            longest=self.positions,
+            pad=self.tokenizer.pad_token_id,
+            seed=recipe.plan.seed,
+            hidden_dropout=recipe.dropout,
+            attention_dropout=recipe.attention_dropout,
+            initializer_range=recipe.initializer_range,
+        )
 
     def stream(self) -> Stream:
         """Return the stream of rho_1 external batches, then one internal, and again; or of one kind of batches only."""
@@ -370,9 +379,16 @@ def _cost(recipe: TlmRecipe, task: Prepared, out: Path, parameters: int) -> dict
     }
 
 
-def new_model(recipe: TlmRecipe, **more: Any) -> PreTrainedModel:
-    """Return an encoder of the recipe's size with random weights. more: as of `new_encoder`"""
-    size: dict[str, Any] = {"layers": recipe.layers, "hidden": recipe.hidden, "heads": recipe.heads}
-    size |= {"hidden_dropout": recipe.dropout, "attention_dropout": recipe.attention_dropout}
-    size |= {"vocabulary_size": recipe.vocabulary, "longest": max(512, recipe.max_tokens), "pad": 0, "seed": 0}
-    return new_encoder(**size | more)
+def new_model(recipe: TlmRecipe) -> PreTrainedModel:
+    """Return an encoder of the recipe's size with random weights."""
+    return new_encoder(
+        layers=recipe.layers,
+        hidden=recipe.hidden,
+        heads=recipe.heads,
+        vocabulary_size=recipe.vocabulary,
+        longest=max(512, recipe.max_tokens),
+        pad=0,
+        seed=0,
+        hidden_dropout=recipe.dropout,
+        attention_dropout=recipe.attention_dropout,
+    )

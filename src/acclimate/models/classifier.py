@@ -239,8 +239,14 @@ def head_in(config: PreTrainedConfig) -> Head:
     kind = kind_in(config)
     names: Any = config.id2label
     labels = tuple(names[index] for index in range(len(names)))
-    read_out = pooling_of(config), sequence_layer_of(config)
-    return Head(kind, outputs_of_kind(kind, labels), *read_out, layer_of(config), transitions_rate_of(config))
+    return Head(
+        kind,
+        outputs_of_kind(kind, labels),
+        pooling_of(config),
+        sequence_layer_of(config),
+        layer_of(config),
+        transitions_rate_of(config),
+    )
 
 
 def load_with_head(

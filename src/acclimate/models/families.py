@@ -209,8 +209,9 @@ def _check_fields(config: Mapping[str, Any], where: str) -> None:
     heads = config.get("num_attention_heads", config.get("n_heads"))
     pad, size, activation = (config.get(name) for name in ("pad_token_id", "vocab_size", "hidden_act"))
     fault = ""
-    apart = "head_dim" in config or family_in(config) in ("funnel", "mobilebert")  # the width is not that of all heads
-    if not apart and width and heads and width % heads:
+    # then the width is not that of all heads
+    own_head_size = "head_dim" in config or family_in(config) in ("funnel", "mobilebert")
+    if not own_head_size and width and heads and width % heads:
         fault = f"num_attention_heads = {heads} does not divide hidden_size = {width}"
     elif (pad or 0) >= (size or math.inf):
         fault = f"pad_token_id = {pad} is not below vocab_size = {size}"

@@ -300,8 +300,9 @@ def check_unchanged(directory: Path) -> None:
     manifest = directory / MANIFEST
     if not manifest.is_file():
         return
-    way_out = "Copy it again, or repeat the command that created it. If you changed the model yourself, delete "
-    way_out += str(manifest)
+    way_out = (
+        f"Copy it again, or repeat the command that created it. If you changed the model yourself, delete {manifest}"
+    )
     listed = read_json(manifest, way_out=way_out)
     if not isinstance(listed, dict) or not any(SHA256.fullmatch(str(content)) for content in listed.values()):
         return

@@ -277,7 +277,7 @@ def represented(outcome: Outcome) -> str:
 
 def probe_contrasts(outcome: Outcome) -> list[Contrast]:
     """Return the comparisons of probes of adapted models with that of the untouched model, by the main metric."""
-    compared = outcome.compared.named(probe_row(UNTOUCHED))
+    compared = outcome.compared.main_contrasts(probe_row(UNTOUCHED))
     return [contrast for contrast in compared if outcome.cells[contrast.against.key].scores[0].adaptation is not None]
 
 

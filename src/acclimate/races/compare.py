@@ -111,7 +111,7 @@ class Compared:
     intervals: Mapping[tuple[Key, str], Interval]
     contrasts: tuple[Contrast, ...]
 
-    def named(self, name: str) -> list[Contrast]:
+    def main_contrasts(self, name: str) -> list[Contrast]:
         """Return the comparisons of this name by the main metrics."""
         return [contrast for contrast in self.contrasts if contrast.against.name == name and contrast.metric == MAIN]
 

@@ -169,10 +169,14 @@ def report_of(outcome: Outcome) -> RaceReport:
         if partners is not None:
             answer = replace(answer, evidence=(*answer.evidence, *_without_partners(partners, outcome, answer.model)))
     warning = facts.looks.warning() if facts.looks else ""
-    remarks = (
-        *("" if outcome.only_probed else represented(outcome), cross_validation_sentence(outcome), facts.handed_over),
-        *(search_remark(outcome.searches, facts.given), further(outcome), without_encoder(outcome)),
-    )
+    remarks = [
+        "" if outcome.only_probed else represented(outcome),
+        cross_validation_sentence(outcome),
+        facts.handed_over,
+        search_remark(outcome.searches, facts.given),
+        further(outcome),
+        without_encoder(outcome),
+    ]
     return RaceReport(
         outcome=outcome,
         answer=answer,

@@ -118,8 +118,18 @@ class DevScores:
             results = [self.result(candidate, seed) for seed in range(seeds)]
             lost = next((result.lost for result in results if result.lost), "")
             stays = candidate in chosen
-            named, steps = (candidate.contestant, candidate.setting.name), results[0].steps
-            trials.append(Trial(*named, rung, steps, seeds, mean_of(results, "dev"), stays, lost or words[not stays]))
+            trials.append(
+                Trial(
+                    candidate.contestant,
+                    candidate.setting.name,
+                    rung,
+                    results[0].steps,
+                    seeds,
+                    mean_of(results, "dev"),
+                    stays,
+                    lost or words[not stays],
+                )
+            )
         return trials
 
 

@@ -273,14 +273,17 @@ def _probes(outcome: Outcome) -> Section:
         body.append((result.row, *cells))
         ids.append(row_id(untouched, key))
         looks.append("reference" * (result.row == untouched))
-    contrasts = outcome.compared.named(untouched)
+    contrasts = outcome.compared.main_contrasts(untouched)
     counted = f"{outcome.split} items{' and adaptations' if several else ' alone'}"
     lines = [
         f"A probe is a linear layer on the frozen encoder: it shows what the encoder represents{apart}. "
         + ("Intervals and p are over rows" if outcome.folds else f"It has no seed, so intervals and p count {counted}")
         + ". Read-out: what the layer reads of a text, chosen on the training rows.",
         *_one_vector(probes),
-        *(f"Holm's correction counts together: {one.against.family} ({len(contrasts)})." for one in contrasts[:1]),
+    ]
+    if contrasts:
+        lines.append(f"Holm's correction counts together: {contrasts[0].against.family} ({len(contrasts)}).")
+    lines += [
         *_cautions((outcome.label(contrast.against.key), contrast.comparison.caution) for contrast in contrasts),
         *(f"{outcome.label(result.key)} failed: {result.failed}." for result in probes if result.failed),
     ]
@@ -437,8 +440,9 @@ def _costs(outcome: Outcome) -> Section:
         rows.append((outcome.label(result.key), *cells))
     heads = ("", *(text for stage in stages for text in (stage, "time")))
     what = "adaptation" if outcome.only_probed else "seed"
-    line = f"Of one {what}, the mean over {what}s."
-    line = "For the model of one fold, mean over all folds." if outcome.folds else line
+    line = (
+        "For the model of one fold, mean over all folds." if outcome.folds else f"Of one {what}, the mean over {what}s."
+    )
     return Section("Costs", heads, tuple(rows), (line,))
 
 

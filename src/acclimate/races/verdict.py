@@ -54,7 +54,7 @@ def established(outcome: Outcome, name: str) -> str:
     """Return which differences by the main metrics are established, of the comparisons of this name; "" if none was
     made.
     """
-    contrasts = outcome.compared.named(name)
+    contrasts = outcome.compared.main_contrasts(name)
     if not contrasts:
         return ""
     clauses = []
@@ -238,8 +238,9 @@ def cross_validation_sentence(outcome: Outcome) -> str:
     if not outcome.folds or not scored:
         return ""
     repeats, rows = len(scored[0].scores), scored[0].task.sizes["test"]
-    few = f" Intervals from fewer than {FEWEST_REPEATS} repeats are too narrow: raise seeds."
-    few *= repeats < FEWEST_REPEATS
+    few = ""
+    if repeats < FEWEST_REPEATS:
+        few = f" Intervals from fewer than {FEWEST_REPEATS} repeats are too narrow: raise seeds."
     return (
         f"Scores are by {outcome.folds}-fold cross-validation, repeated {amount(repeats, 'time')} over {rows:,} "
         "rows: in each repeat, every row is predicted once by a model that was trained on other folds. The score "

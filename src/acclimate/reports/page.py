@@ -192,13 +192,7 @@ class Page:
 
     def as_html(self) -> str:
         """Return the page as one HTML file, in which everything but the drawings is escaped."""
-        sections_by_id: dict[str, Section] = {}
-        for section in self.sections:
-            name = section.id or re.sub(r"[^a-z0-9]+", "-", section.title.lower()).strip("-") or "section"
-            candidates = chain([name], (f"{name}-{n}" for n in count(2)))
-            free = next(candidate for candidate in candidates if candidate not in sections_by_id)
-            sections_by_id[free] = replace(section, id=free)
-        html = templates().get_template("page.html").render(page=self, sections=list(sections_by_id.values()))
+        html = templates().get_template("page.html").render(page=self, sections=_identified(self.sections))
         return html.translate(VISIBLE)
 
     def write(self, path: Path) -> tuple[Path, ...]:
@@ -365,3 +359,14 @@ def _cells(section: Section) -> list[list[tuple[TableCell, bool]]]:
 def _with_minus(text: str) -> str:
     """Return a figure as it is typeset: a true minus, and a dash for what is absent."""
     return ABSENT if text == "-" else text.replace("-", "\N{MINUS SIGN}")
+
+
+def _identified(sections: Sequence[Section]) -> list[Section]:
+    """Return the sections, each with an id that no other has."""
+    sections_by_id: dict[str, Section] = {}
+    for section in sections:
+        name = section.id or re.sub(r"[^a-z0-9]+", "-", section.title.lower()).strip("-") or "section"
+        candidates = chain([name], (f"{name}-{n}" for n in count(2)))
+        free = next(candidate for candidate in candidates if candidate not in sections_by_id)
+        sections_by_id[free] = replace(section, id=free)
+    return list(sections_by_id.values())

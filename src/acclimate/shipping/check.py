@@ -143,20 +143,7 @@ def outputs_of_examples(
     if kind == "span":
         return answers_of(examples, tokenizer, forward, stage=stage, watch=watch)
     if kind == "tokens":
-        rows = sorted(_rows(examples, tokenizer), key=lambda row: -len(row[1]))
-        parts = [rows[start : start + BATCH] for start in range(0, len(rows), BATCH)]
-        logits: list[np.ndarray | None] = [None] * len(examples)
-        for part in counted(parts, watch, stage, total=len(parts), unit="batches", every=1):
-            padded = tokenizer.pad({"input_ids": [ids for _, ids, _ in part]}, return_tensors="np", verbose=False)
-            inputs = {name: np.asarray(values, dtype=np.int64) for name, values in _inputs(padded, tokenizer)}
-            logits_BTC = forward(inputs)
-            for (sentence, _, places), logits_TC in zip(part, logits_BTC, strict=True):
-                said_wC = logits[sentence]
-                if said_wC is None:
-                    said_wC = np.full((len(words_of(examples[sentence].text)), logits_TC.shape[-1]), np.nan)
-                    logits[sentence] = said_wC
-                said_wC[list(places)] = logits_TC[list(places.values())]
-        return [said_wC for said_wC in logits if said_wC is not None]
+        return logits_of_words(examples, tokenizer, forward, stage=stage, watch=watch)
     return logits_of(examples, tokenizer, forward, stage=stage, watch=watch)
 
 
@@ -202,6 +189,30 @@ def logits_of(
     for places, inputs in counted(batches, watch, stage, total=total, unit="batches", every=1):
         rows.update(zip(places, forward(inputs), strict=True))
     return np.stack([rows[i] for i in range(len(examples))])
+
+
+def logits_of_words(
+    examples: Sequence[Example],
+    tokenizer: PreTrainedTokenizerBase,
+    forward: Forward,
+    *,
+    stage: str = "check",
+    watch: Watch = unwatched,
+) -> list[np.ndarray]:
+    """(w, C) for each sentence; nan for a word of which the tokenizer leaves no piece."""
+    rows = sorted(_rows(examples, tokenizer), key=lambda row: -len(row[1]))
+    parts = [rows[start : start + BATCH] for start in range(0, len(rows), BATCH)]
+    logits: list[np.ndarray | None] = [None] * len(examples)
+    for part in counted(parts, watch, stage, total=len(parts), unit="batches", every=1):
+        padded = tokenizer.pad({"input_ids": [ids for _, ids, _ in part]}, return_tensors="np", verbose=False)
+        logits_BTC = forward({name: np.asarray(values, dtype=np.int64) for name, values in _inputs(padded, tokenizer)})
+        for (sentence, _, places), logits_TC in zip(part, logits_BTC, strict=True):
+            said_wC = logits[sentence]
+            if said_wC is None:
+                said_wC = np.full((len(words_of(examples[sentence].text)), logits_TC.shape[-1]), np.nan)
+                logits[sentence] = said_wC
+            said_wC[list(places)] = logits_TC[list(places.values())]
+    return [said_wC for said_wC in logits if said_wC is not None]
 
 
 def answers_of(

@@ -161,8 +161,14 @@ def _integrated(predictor: Predictor, example: Example, prediction: Prediction, 
     spans = SPANS[pooling_of(model.config)]
     row = encode_rows(examples, tokenizer, predictor.max_tokens, predictor.kind, spans=spans).take(np.array([0]))
     length = len(row.ids)
-    cut: dict[str, Any] = {"truncation": True, "max_length": length, "return_offsets_mapping": True, "verbose": False}
-    encoded = tokenizer([example.text], [example.pair or ""] if paired else None, **cut)
+    encoded = tokenizer(
+        [example.text],
+        [example.pair or ""] if paired else None,
+        truncation=True,
+        max_length=length,
+        return_offsets_mapping=True,
+        verbose=False,
+    )
     assert encoded["input_ids"][0] == row.ids.tolist(), "the places of words are of other tokens"
     parts = encoded.sequence_ids(0)
     blanks = (tokenizer.mask_token_id, tokenizer.unk_token_id, tokenizer.pad_token_id)

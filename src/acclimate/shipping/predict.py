@@ -197,7 +197,8 @@ class BaselinePredictor:
     def predict(self, examples: Sequence[Example], *, watch: Watch = unwatched) -> list[Prediction]:
         """Return the predictions for texts, in their order; labels of the examples are not looked at."""
         if isinstance(self.model, WordList):
-            pairs, scheme = zip(self.model.predict(examples), examples, strict=True), scheme_of(self.labels)
+            scheme = scheme_of(self.labels)
+            pairs = zip(self.model.predict(examples), examples, strict=True)
             return [_with_entities(tags, example, scheme) for tags, example in pairs]
         outputs_nC = self.model.outputs(examples)
         if np.isnan(outputs_nC).any():

@@ -296,9 +296,11 @@ def _ending_of(source: Source, asking: Asking) -> str:
         return ".jsonl"
     if line.strip('"') == roles["text"]:  # a table with one column
         return ".csv"
-    plain = "txt for one text per line"
-    if asking.kind == "tokens":
-        plain = "conll for one word per line, txt for one sentence per line"
+    plain = (
+        "conll for one word per line, txt for one sentence per line"
+        if asking.kind == "tokens"
+        else "txt for one text per line"
+    )
     raise ValueError(
         f"standard input begins with {shown(line)}, which is neither JSON nor a header with the column "
         f"{roles['text']!r}. Add {option('format')} ({plain}), or name the column with {option('text')}"
@@ -503,7 +505,8 @@ def _words(value: Any, column: str) -> tuple[str, str]:
     for word in value:
         if not isinstance(word, str) or not word.strip():
             return "", f"the word {shown(word)} (column {column!r}) is not text; correct or remove it"
-        if why := "holds a space, which separates words" if " " in word else fault_of(word):
+        why = "holds a space, which separates words" if " " in word else fault_of(word)
+        if why:
             return "", f"the word {shown(word)} (column {column!r}) {why}; correct it"
     return text_of(value), ""
 

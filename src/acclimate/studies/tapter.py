@@ -141,7 +141,6 @@ def design(recipe: TapterStudyRecipe, inputs: Inputs) -> Design:
     trained = f" after {first.task.sizes['train']:,} of {first.task.name}" if first else ""
     pairs, family = combinations(cells, 2), "all pairs of contestants, by one metric"
     adapted = [cell.row for cell in cells if cell.row != UNTOUCHED]
-    measured_as: dict[str, Any] = {"adapt_seeds": recipe.adapt_seeds, "max_tokens": recipe.tapt.max_tokens}
     return Design(
         name="tapter",
         title=f"{stages}: {Path(materials.model or '').name}",
@@ -150,7 +149,16 @@ def design(recipe: TapterStudyRecipe, inputs: Inputs) -> Design:
         against=tuple(Against(later.key, (earlier.key,), earlier.row, family) for earlier, later in pairs),
         split=recipe.split,
         metrics=reported_with,
-        losses=tuple(heldout_columns(entries.models, adapted, domain, materials, **measured_as)),
+        losses=tuple(
+            heldout_columns(
+                entries.models,
+                adapted,
+                domain,
+                materials,
+                adapt_seeds=recipe.adapt_seeds,
+                max_tokens=recipe.tapt.max_tokens,
+            )
+        ),
         notes=(f"Trained on {materials.task.sizes['train']:,} rows{trained}.", *materials.notes),
         race=race,
         examination=materials.examination,

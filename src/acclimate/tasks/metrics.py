@@ -334,7 +334,9 @@ def discounted_gain(gold: Sequence[Label], predicted: Sequence[Label]) -> Values
         grades = Counter(label_texts(ours))
         ranked = (grades[document] for document in label_texts(theirs)[:FIRST])
         best = sorted(grades.values(), reverse=True)[:FIRST]
-        gain, ideal = (sum(grade / math.log2(rank + 1) for rank, grade in enumerate(of, 1)) for of in (ranked, best))
+        gain, ideal = (
+            sum(grade / math.log2(rank + 1) for rank, grade in enumerate(ranking, 1)) for ranking in (ranked, best)
+        )
         scores.append(gain / ideal if ideal else 0.0)
     return means(scores)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -132,8 +132,14 @@ def encode_rows(
         )
     texts = [example.text for example in examples]
     pairs = [example.pair or "" for example in examples] if any(example.pair for example in examples) else None
-    cut: dict[str, Any] = {"truncation": True, "max_length": max_tokens + prompt_length(tokenizer)}
-    encoded = tokenizer(texts, pairs, return_attention_mask=False, return_offsets_mapping=spans is not None, **cut)
+    encoded = tokenizer(
+        texts,
+        pairs,
+        truncation=True,
+        max_length=max_tokens + prompt_length(tokenizer),
+        return_attention_mask=False,
+        return_offsets_mapping=spans is not None,
+    )
     rows = encoded["input_ids"]
     tokens = {}
     if "token_type_ids" in encoded and pairs is not None:
@@ -228,8 +234,13 @@ def _encoded_words(examples: Sequence[Example], tokenizer: PreTrainedTokenizerBa
             "the tokenizer has no fast version, so acclimate cannot map tokens to words. Save one (tokenizer.json) "
             "with transformers, or use another model"
         )
-    pieces_alone: dict[str, Any] = {"add_special_tokens": False, "return_attention_mask": False, "verbose": False}
-    encoded = tokenizer([example.text for example in examples], return_offsets_mapping=True, **pieces_alone)
+    encoded = tokenizer(
+        [example.text for example in examples],
+        add_special_tokens=False,
+        return_attention_mask=False,
+        return_offsets_mapping=True,
+        verbose=False,
+    )
     before, after = _frame(tokenizer)
     room = max_tokens + prompt_length(tokenizer) - len(before) - len(after)
     if room < 1:

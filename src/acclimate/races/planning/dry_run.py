@@ -72,10 +72,16 @@ class DryRun:
 
     def as_document(self) -> dict[str, Any]:
         """Return what `--json` prints."""
-        design, lines = self.design, [asdict(line) for line in self.lines]
-        counts = {name: getattr(self, name) for name in ("seconds", "workers", "jobs_left", "jobs_done")}
-        remarks = {"absent": dict(design.absent), "notes": [*self.notes, *design.notes]}
-        return {"title": design.title, "lines": lines, **counts, **remarks}
+        return {
+            "title": self.design.title,
+            "lines": [asdict(line) for line in self.lines],
+            "seconds": self.seconds,
+            "workers": self.workers,
+            "jobs_left": self.jobs_left,
+            "jobs_done": self.jobs_done,
+            "absent": dict(self.design.absent),
+            "notes": [*self.notes, *self.design.notes],
+        }
 
     def as_text(self) -> str:
         """Return a table for the terminal, as `reports.page.page` does."""

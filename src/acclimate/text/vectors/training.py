@@ -208,9 +208,18 @@ def _from_bin(file: Bin, settings: Skipgram) -> InitialVectors:
     if not header.longest and settings.longest:
         raise ValueError(f"{file.path} has no n-grams, but the settings have. Set longest=0")
     base = _nothing(settings)
-    words = file.words, file.index, file.counts, file.read
-    rows = file.word_rows, file.bucket_rows, file.output_rows, base.new_rows
-    return InitialVectors(*words, header.buckets, *rows, True)
+    return InitialVectors(
+        file.words,
+        file.index,
+        file.counts,
+        file.read,
+        header.buckets,
+        file.word_rows,
+        file.bucket_rows,
+        file.output_rows,
+        base.new_rows,
+        True,
+    )
 
 
 def _from_vec(file: Vec, settings: Skipgram) -> InitialVectors:
