@@ -324,6 +324,7 @@ StiltRecipe: adapt stilt tasks=["task","task"] finetune.head=kept -> the tasks o
 StiltRecipe: adapt stilt tasks=["task","task"] finetune.model=other -> uses the model of the whole
 Intermediate: adapt stilt tasks=["task","task"] intermediate.steps=3 intermediate.epochs=1.0 -> both set the length
 CorpusRecipe: data corpus raw.txt least_words=2 most_words=1 -> so no document fits
+CorpusRecipe: data corpus raw.txt near=0.5 exact=false -> Set near=0
 RaceRecipe: race CSV contestants=["TAPT","TAPT"] -> a name appears twice. Name each contestant once
 RaceRecipe: race CSV learning_curve.draws=5 -> Add --learning-curve
 RaceRecipe: race CSV folds=1 -> folds = 1: one fold leaves no rows for training

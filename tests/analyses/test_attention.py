@@ -155,18 +155,8 @@ def test_the_page_is_whole_and_says_in_words_what_it_draws(analysis, tmp_path):
 def test_the_verb_writes_the_page_and_says_the_counts(built, texts, tmp_path):
     (tmp_path / "texts.tsv").write_text("\n".join(["review", *texts]) + "\n")
     page = tmp_path / "pages" / "heads.html"
-    command = [
-        "analyse",
-        "heads",
-        str(built),
-        "--texts",
-        f"{tmp_path}/texts.tsv",
-        "--text",
-        "review",
-        "--out",
-        str(page),
-    ]
-    done = CliRunner().invoke(cli.app, [*command, "--sample", "5"])
+    options = ["--texts", f"{tmp_path}/texts.tsv", "--text", "review", "--out", str(page), "--sample", "5"]
+    done = CliRunner().invoke(cli.app, ["analyse", "heads", str(built), *options])
     assert done.exit_code == 0, done.output
     assert "5 texts" in done.output
     assert f"Page: {page}" in done.output

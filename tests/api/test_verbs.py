@@ -322,27 +322,11 @@ def test_a_misspelt_keyword_is_refused_as_on_the_command_line(keywords, kind, sa
     assert not [*tmp_path.iterdir()]
 
 
-def test_a_misspelt_file_and_what_evaluate_has_no_use_for_are_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"nofile\.csv: there is no such file"):
-        acclimate.race("nofile.csv", out=tmp_path)
-    with pytest.raises(ValueError, match=r"adapt_seeds: evaluate adapts no model"):
-        acclimate.evaluate("some/model", [{"text": "a", "label": "b"}], adapt_seeds=3, out=tmp_path)
-    with pytest.raises(ValueError, match="seeds = 0"):
-        acclimate.evaluate([{"text": "a", "label": "b"}], seeds=0, out=tmp_path)
-
-
 def test_a_name_that_the_hub_would_not_take_is_refused_before_the_work(tmp_path):
     with pytest.raises(ValueError, match="'bad name' is not the name of a model on the hub"):
         acclimate.ship(tmp_path / "none", tmp_path / "to", push="bad name")
     with pytest.raises(TypeError, match="texts in memory cannot be written with out="):
         acclimate.predict("some/model", ["a text"], out=tmp_path / "out.csv")
-
-
-def test_doctor_counts_a_benchmark_and_takes_the_spread_of_a_race(toy_race, toy_inputs):
-    with pytest.raises(ValueError, match="no catalogue is named 'nothing'"):
-        acclimate.doctor("nothing", data=toy_inputs)
-    with pytest.raises(ValueError, match="is a race on"):
-        acclimate.doctor([{"text": f"w{n}", "label": "ab"[n % 2]} for n in range(40)], run=toy_race.run)
 
 
 def test_doctor_and_adapt_take_tables_and_texts(pretrained, tmp_path):
@@ -369,10 +353,7 @@ def test_options_that_the_embedded_dataset_would_ignore_are_refused(tmp_path):
             acclimate.race("arxiv", **{name: value}, out=tmp_path)
 
 
-def test_settings_without_effect_and_a_run_of_another_format_are_refused(tmp_path, toy_inputs, pretrained):
-    recipe = settings.override(QUICK, ["learning_curve.draws=5"])
-    with pytest.raises(ValueError, match=r"settings of learning_curve have no effect here. Add learning_curve=True"):
-        acclimate.race("arxiv", recipe=recipe, out=tmp_path)
+def test_a_run_of_another_format_is_refused(tmp_path, toy_inputs, pretrained):
     files.write_json(tmp_path / "study.json", {"format": 99, "acclimate": "9.9"})
     with pytest.raises(ValueError, match=r"was written by acclimate 9\.9 in format 99"):
         acclimate.race(toy_inputs / "train.jsonl", model=pretrained, recipe=QUICK, out=tmp_path)

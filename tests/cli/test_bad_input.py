@@ -253,10 +253,7 @@ def saved(*, listed: str = "data-0.arrow", indices: Any = None, column: str = "t
 
 def extension(path: Path) -> None:
     """An Arrow file whose column asks for a Python type out of a pickle (as pyarrow once obeyed: CVE-2023-47248)."""
-    asks = {
-        b"ARROW:extension:name": b"arrow.py_extension_type",
-        b"ARROW:extension:metadata": pickle.dumps(Payload()),
-    }
+    asks = {b"ARROW:extension:name": b"arrow.py_extension_type", b"ARROW:extension:metadata": pickle.dumps(Payload())}
     schema = pa.schema([pa.field("text", pa.string()), pa.field("other", pa.int64(), metadata=asks)])
     with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, schema) as stream:
         stream.write_table(pa.table({"text": ["a", "b"], "other": [1, 2]}, schema=schema))

@@ -30,11 +30,7 @@ def whole():
         task={"name": f"salts {HOSTILE}", "kind": "sequence", "metric": "macro_f1", "labels": "2", "model": "bert"},
         files=(FileFacts("train.csv", 12, 10, 2, ((f"the text is {HOSTILE!r}", 2, "train.csv:3, train.csv:9"),)),),
         splits={"train": 10, "dev": 3, "test": 4},
-        label_counts={
-            "train": {HOSTILE: 6, "base": 4},
-            "dev": {"base": 3},
-            "test": {"base": 3, "acid": 1},
-        },
+        label_counts={"train": {HOSTILE: 6, "base": 4}, "dev": {"base": 3}, "test": {"base": 3, "acid": 1}},
         quantiles={"train": (0.0, 1.0, 2.5, 3.0, 5.0)},
         lengths=Lengths("tokens", 17, 40, 90, 700, 64, 512, 0.25, 0.05, 0.12, 96),
         pieces=(Pieces("task", 17, 500, 1.6, 0.7, 0.001, ((f"nalox{HOSTILE}", 4, 9),)),),

@@ -175,13 +175,9 @@ def test_the_same_files_are_read_once_and_changed_ones_anew(inputs, tmp_path):
     assert changed.general.path == first.general.path
 
 
-def test_what_is_not_there_is_named(inputs, tmp_path):
+def test_general_text_that_is_needed_and_not_there_is_named(inputs, tmp_path):
     with pytest.raises(ValueError, match="on general text, but there is none"):  # nor a model
         made(tmp_path / "run", inputs, general=None)
-    with pytest.raises(ValueError, match=r"nowhere: there is no such file"):
-        made(tmp_path / "run", inputs, domain=tmp_path / "nowhere")
-    with pytest.raises(ValueError, match=r"no corpus given\. Add corpus=PATH"):
-        corpus_at(Path(), tmp_path)
 
 
 def test_a_corpus_is_taken_as_it_is_and_text_made_into_one(inputs, tmp_path):

@@ -255,8 +255,6 @@ def test_what_has_no_scheme_or_no_crf_is_refused(encoder, toy_task, tmp_path):
         tuned(encoder, toy_task("sequence"), tmp_path / "scheme", tag_scheme="IO")
     with pytest.raises(ValueError, match="Set tag_layer to crf or bilstm-crf"):
         toys.papers(tag_transitions_rate=9.0)
-    with pytest.raises(ValueError, match="layer='crf' applies to tags, not to kind 'sequence'"):
-        tuned(encoder, toy_task("sequence"), tmp_path / "layer", tag_layer="crf")
 
 
 def test_a_checkpoint_for_other_tags_is_refused(encoder, toy_task, pairs, tmp_path):

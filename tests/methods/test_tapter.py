@@ -166,13 +166,19 @@ def test_the_spread_of_what_embeddings_are_held_to_is_the_vectors_own_or_1(scale
     assert 0 < spread < 0.9 if scale == "given" else spread == pytest.approx(1)  # from nothing
 
 
-def test_the_run_says_of_what_r_is_made_and_lists_the_stop_words(recipe, tmp_path):
+def test_the_run_says_of_what_r_is_made_and_provenance_tells_inputs_by_content(recipe, toy_race, tmp_path):
     path = tapter.adapt(replace(recipe, plan=replace(recipe.plan, steps=2)), tmp_path).path
     assert load_file(path / "model.safetensors").keys() == load_file(f"{recipe.model}/model.safetensors").keys()
     said = files.read_json(tmp_path / tapter.TARGETS)
     rows = len(table_of(recipe.model))
     assert said["regularised"] + sum(said["left_out"].values()) == rows
     assert said["stop_words"] == {"list": "acclimate.text.words.ENGLISH", "words": sorted(ENGLISH)}
+    sources, materials = files.read_json(path / "provenance.json")["sources"], toy_race.materials
+    assert sources["corpus"] == materials.task_text.hash
+    assert (sources["dev"], sources["vectors_corpus"]) == (materials.heldout.hash, materials.domain.hash)
+    stated = settings.from_toml(tapter.TapterRecipe, path / "recipe.toml")
+    assert (stated.skipgram, stated.corpus, stated.vectors_corpus) == (SKIPGRAM, Path(), Path())
+    assert str(recipe.corpus) not in (path / "recipe.toml").read_text()
 
 
 def test_pieces_whose_vectors_are_mostly_of_other_ngrams_are_told_and_can_be_left_out(recipe, tmp_path):
@@ -192,17 +198,6 @@ def test_pieces_whose_vectors_are_mostly_of_other_ngrams_are_told_and_can_be_lef
         [note] = [note for note in notes[unseen] if "n-grams" in note]
         assert note.startswith(f"{count:,} of {kept['regularised']:,} pieces with a vector (")
         assert note.endswith(fate)
-
-
-def test_provenance_tells_inputs_by_content(recipe, toy_race, tmp_path):
-    checkpoint = tapter.adapt(replace(recipe, plan=replace(recipe.plan, steps=2)), tmp_path)
-    sources = files.read_json(checkpoint.path / "provenance.json")["sources"]
-    materials = toy_race.materials
-    assert sources["corpus"] == materials.task_text.hash
-    assert (sources["dev"], sources["vectors_corpus"]) == (materials.heldout.hash, materials.domain.hash)
-    stated = settings.from_toml(tapter.TapterRecipe, checkpoint.path / "recipe.toml")
-    assert (stated.skipgram, stated.corpus, stated.vectors_corpus) == (SKIPGRAM, Path(), Path())
-    assert str(recipe.corpus) not in (checkpoint.path / "recipe.toml").read_text()
 
 
 def test_permuted_vectors_are_a_contestant_that_differs_from_tapter_in_the_vectors_alone(recipe, tmp_path):

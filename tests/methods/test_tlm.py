@@ -10,7 +10,7 @@ from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassificatio
 
 import toys
 from acclimate.core import files, settings
-from acclimate.core.types import NOT_PREDICTED, Checkpoint, Document, Example
+from acclimate.core.types import NOT_PREDICTED, Document, Example
 from acclimate.data.retrieve import CLAIM
 from acclimate.methods import finetune, mlm, tlm
 from acclimate.methods.recipes.tlm import raced
@@ -203,9 +203,11 @@ def test_both_stages_end_in_a_classifier_that_has_learned(recipe, toy_task, tmp_
     AutoModelForSequenceClassification.from_pretrained(checkpoint.path)
     sources = files.read_json(checkpoint.path / "provenance.json")["sources"]
     assert set(sources) == {"about", "train", "dev", "corpus"}
+    read = settings.from_toml(tlm.TlmRecipe, checkpoint.path / "recipe.toml")
+    assert replace(read, task=task.path, corpus=stated.corpus) == stated
 
 
-def test_the_first_stage_alone_is_an_ordinary_masked_language_model(recipe, tmp_path):
+def test_the_first_stage_alone_is_a_masked_language_model_that_no_setting_of_the_second_changes(recipe, tmp_path):
     checkpoint = tlm.train_jointly(recipe, tmp_path)
     assert type(AutoModelForMaskedLM.from_pretrained(checkpoint.path)).__name__ == "BertForMaskedLM"
     assert mlm.heldout_loss(str(checkpoint.path), recipe.corpus, max_tokens=32).loss > 0
@@ -216,12 +218,8 @@ def test_the_first_stage_alone_is_an_ordinary_masked_language_model(recipe, tmp_
     assert cost["flops"] == sum(line["flops"] for line in lines)
     assert cost["tokens"] == sum(line["tokens"] for line in lines)
     assert cost["paper_flops"] == 6 * cost["parameters"] * 8 * (6 * 24 + 3 * 32)
-
-
-def test_settings_of_the_second_stage_do_not_change_the_first(recipe, tmp_path):
-    first = tlm.train_jointly(recipe, tmp_path)
     other = replace(recipe, stage_2=False, finetune=replace(recipe.finetune, looks=9))
-    assert tlm.train_jointly(other, tmp_path) == first
+    assert tlm.train_jointly(other, tmp_path) == checkpoint
     with pytest.raises(ValueError, match="other settings"):
         tlm.train_jointly(replace(recipe, rho_1=7), tmp_path)
 
@@ -265,6 +263,8 @@ def test_words_are_tagged(recipe, tagged, encoder, stage_2, tmp_path):
     checkpoint = tlm.adapt(replace(stated, stage_2=stage_2), tmp_path / "out")
     score = finetune.test(checkpoint, tagged, by="a test", watch=lambda progress: None)["test"]
     assert score > 0.8
+    assert load_tokenizer(checkpoint.path).get_vocab() == load_tokenizer(encoder).get_vocab()
+    assert not [*tmp_path.rglob("vocabulary")]
     if not stage_2:
         dev = tagged.examples("dev")
         rows = encode_rows(dev, load_tokenizer(checkpoint.path), tagged.max_tokens, "tokens")
@@ -287,12 +287,6 @@ def test_a_model_of_a_family_that_acclimate_knows_little_of(recipe, encoder, tmp
     told = []
     tlm.train_jointly(replace(recipe, model=str(tmp_path / "model")), tmp_path / "out", watch=told.append)
     assert "dropout of this family cannot be set, so it is unchanged" in [each.values.get("note") for each in told]
-
-
-def test_a_given_tokenizer_is_taken_as_it_is(recipe, encoder, tmp_path):
-    tlm.train_jointly(replace(recipe, tokenizer=str(encoder)), tmp_path)
-    assert load_tokenizer(tmp_path / "checkpoint").get_vocab() == load_tokenizer(encoder).get_vocab()
-    assert not (tmp_path / "vocabulary").exists()
 
 
 def test_a_vocabulary_is_learned_from_the_corpus_and_the_task(recipe, tmp_path):
@@ -365,12 +359,6 @@ def test_recipes_are_those_of_table_b_1():
             keywords = " --queries keywords" * (task == "helpfulness")
             assert f"acclimate data retrieve train.csv --corpus TEXTS --k {k}{keywords} --out RETRIEVED" in text
             assert "finetune" in tomllib.loads(text)
-
-
-def test_a_checkpoint_says_how_it_was_made(recipe, tmp_path):
-    checkpoint: Checkpoint = tlm.adapt(recipe, tmp_path)
-    read = settings.from_toml(tlm.TlmRecipe, checkpoint.path / "recipe.toml")
-    assert replace(read, task=recipe.task, corpus=recipe.corpus) == recipe
 
 
 def test_a_stated_k_is_that_of_the_retrieval(recipe, tmp_path):

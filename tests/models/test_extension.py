@@ -62,14 +62,6 @@ def test_output_layer_of_its_own_gets_means_of_its_own_rows():
     torch.testing.assert_close(logits(model)[..., VOCABULARY:], means, rtol=1e-5, atol=1e-5)
 
 
-def test_tied_rows_begin_as_they_are_given_to():
-    model = FAMILIES["bert"]()
-    start_ND = torch.full((2, 32), 0.5)
-    add_rows(model, PIECES, VOCABULARY, start_ND=start_ND)
-    assert torch.equal(word_embeddings(model)[VOCABULARY:], start_ND)
-    assert model.get_output_embeddings().weight is word_embeddings(model)
-
-
 def test_free_rows_are_filled_before_there_are_more():
     model = FAMILIES["bert"]()
     model.resize_token_embeddings(VOCABULARY + 8)

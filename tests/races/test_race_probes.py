@@ -192,7 +192,7 @@ def test_a_probe_no_better_than_a_constant_answer_is_named_and_compared_with_not
     outcome = raced(probe_of("untouched", 1.2), probe_of("TAPT", 1.5, adaptations=1, learnt=False))
     assert warnings(outcome) == [
         "On dev, or by loss, TAPT, probe does no better than a constant answer or guesses. Therefore it is not "
-        "compared.",
+        "compared."
     ]
     assert outcome.compared.contrast(("", "TAPT, probe", "Genes"), "untouched, probe") is None
     assert represented(outcome) == ""
@@ -219,15 +219,9 @@ def test_a_probe_knows_whether_its_task_asks_of_pairs_or_of_mentions(two, asked)
 
 
 def test_a_task_of_numbers_has_no_empty_place_for_labels_on_the_page():
-    about = {
-        "name": "Pairs",
-        "source": "pairs.csv",
-        "metric": METRICS["pearson"],
-        "sizes": {"train": 7},
-        "max_tokens": 9,
-    }
-    assert "labels" not in task_facts(SimpleNamespace(labels=(), **about))
-    assert task_facts(SimpleNamespace(labels=("a", "b"), **about))["labels"] == "a, b"
+    about = {"name": "Pairs", "source": "pairs.csv", "metric": METRICS["pearson"], "sizes": {"train": 7}}
+    assert "labels" not in task_facts(SimpleNamespace(labels=(), max_tokens=9, **about))
+    assert task_facts(SimpleNamespace(labels=("a", "b"), max_tokens=9, **about))["labels"] == "a, b"
 
 
 def test_where_no_probe_exists_the_page_says_why_and_probes_alone_are_refused():

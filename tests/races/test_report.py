@@ -13,15 +13,7 @@ from acclimate.core.figures import percent
 from acclimate.data.examination import Copies, CorpusFacts, FileFacts, Finding, Leak, ModelFacts, Pieces, Sighting
 from acclimate.races.answer import RaceAnswer
 from acclimate.races.outcome import Curves, LooksAtTest, SearchRecord, Trial, rows
-from acclimate.races.report import (
-    LARGEST,
-    RaceReport,
-    differences,
-    race_page,
-    search_remark,
-    summary,
-    write_page,
-)
+from acclimate.races.report import LARGEST, RaceReport, differences, race_page, search_remark, summary, write_page
 from acclimate.races.tables import as_csv
 from acclimate.races.verdict import Leakage
 from acclimate.reports.labels import Confusion, LabelScore

@@ -85,10 +85,7 @@ def test_an_evaluation_ends_a_race_if_it_is_settled_or_only_test_rows_can_settle
 
 @pytest.mark.parametrize(
     ("about", "message"),
-    [
-        ({"rivals": 0}, "can be settled"),
-        ({"rows": 20}, "20 test rows can settle only differences of about 20 points"),
-    ],
+    [({"rivals": 0}, "can be settled"), ({"rows": 20}, "20 test rows can settle only differences of about 20 points")],
 )
 def test_what_cannot_be_settled_is_refused(about, message):
     task = cast(Prepared, SimpleNamespace(sizes={"test": about.get("rows", 50)}))

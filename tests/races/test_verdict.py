@@ -5,14 +5,7 @@ import pytest
 
 import studies
 from acclimate.core.figures import points
-from acclimate.races.outcome import (
-    IN_SCIKIT_LEARN,
-    NEAR,
-    Facts,
-    Outcome,
-    best_on_dev,
-    rows,
-)
+from acclimate.races.outcome import IN_SCIKIT_LEARN, NEAR, Facts, Outcome, best_on_dev
 from acclimate.races.verdict import (
     GUIDE,
     MARGIN,
@@ -53,11 +46,6 @@ def test_what_gives_one_answer_is_named_and_what_the_model_to_use_never_predicts
         "may help.",
     ]
     assert not [*one_sided(predicting(outcome, dict.fromkeys(said, "aaaaaabbbc")))]
-
-
-def test_the_rows_of_a_race_are_given_back():
-    stated = [untouched(), rival("DAPT", 0.031, p=0.002), rival("TAPT", 0.01, p=0.3)]
-    assert rows(race_of(stated)) == stated
 
 
 def test_a_race_that_established_nothing_names_what_else_to_try():

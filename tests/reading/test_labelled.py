@@ -202,16 +202,6 @@ def test_labels_that_differ_by_case_or_spaces_are_one_where_asked_and_rows_witho
     assert sum(row.label == () for rows in found.splits.values() for row in rows) == 20
 
 
-def test_a_class_with_one_example_is_told_where_nothing_is_split(tmp_path):
-    train = csv(tmp_path / "train.csv", ["a", "b"] * 5 + ["c"])
-    found = read_files(
-        LabelledFiles(train, csv(tmp_path / "dev.csv", ["a"], 50), csv(tmp_path / "test.csv", ["c"], 60))
-    )
-    assert found.notes == (
-        "Labels with a single training example, too few to learn from: 'c' (train.csv:12) (1 in all).",
-    )
-
-
 def test_rejected_rows_are_counted_in_each_file(tmp_path):
     train = csv(tmp_path / "train.csv", ["a", "b"] * 20)
     with open(train, "a") as file:
@@ -291,11 +281,6 @@ def test_questions_are_told_by_the_ending_and_are_judged_by_f1(tmp_path):
     assert found.notes == ()
     task = prepare(found.task(), tmp_path, tmp_path / "data")
     assert task.examples("test")[0].spans == ()
-
-
-@pytest.mark.parametrize("metric", ["exact_match", "mrr", "strict_accuracy", "lenient_accuracy"])
-def test_another_metric_of_answers_is_asked_for_by_name(metric, tmp_path):
-    assert read_files(files(tmp_path, metric=metric)).metric.name == metric
 
 
 def test_a_metric_of_classes_judges_no_answers(tmp_path):

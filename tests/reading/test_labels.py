@@ -190,11 +190,7 @@ def test_one_label_among_rejected_rows_is_refused_with_their_reason(tmp_path: Pa
 @pytest.mark.parametrize(
     ("labels", "kind", "message"),
     [
-        (
-            ["37.50", "1,012.50", "2,000.00"],
-            "auto",
-            r"'1,012.50' is a number with thousands separators. Write 1012.50",
-        ),
+        (["37.50", "1,012.50", "2,000.00"], "auto", r"'1,012.50' is a number with thousands separators. Write 1012.50"),
         (["37,50", "1.012,50"], "auto", r"'1\.012,50' is a number with thousands separators. Write 1012\.50"),
         (["1 012.5"], "score", r"'1 012\.5'; write 1012\.5, without"),
         (["1,012"], "score", r"'1,012'; write 1012, or 1\.012 for a decimal comma"),

@@ -100,13 +100,6 @@ def test_a_dev_that_the_paper_has_not_counts_with_train(folder, monkeypatch):
     assert "Toy: Dev is drawn." in found.as_text()
 
 
-def test_what_is_no_catalogue_and_no_folder_of_one_is_named(tmp_path):
-    with pytest.raises(ValueError, match=r"no catalogue is named 'blrub'\. Known: blurb, tlm, dga, glue"):
-        count_catalogue("blrub", tmp_path)
-    with pytest.raises(ValueError, match=r"has none of the folders bc2gm, .* acclimate data fetch blurb --to DIR"):
-        count_catalogue("blurb", tmp_path)
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(not DATA.exists(), reason="the datasets are not there")
 def test_every_count_of_table_3_is_reached_or_explained():

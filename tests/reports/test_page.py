@@ -13,14 +13,16 @@ WIDE = "数据集" * 60
     [
         ("plain  and\n\ttwo lines ", "plain and two lines"),
         ("\x1b[31mred\x07", "\\x1b[31mred\\x07"),
-        ("left\u202eright\u200b", "left\\u202eright\\u200b"),
+        ("zero\u200bwidth", "zero\\u200bwidth"),
         ("\x9b2J", "\\x9b2J"),
         ("naïve 数据 ☃", "naïve 数据 ☃"),
         ("half \ud83d", "half \\ud83d"),
+        *((f"a{chr(code)}b", f"a\\u{code:04x}b") for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))),
     ],
 )
 def test_what_a_terminal_would_obey_is_shown_as_its_escape(text, shown):
     assert escaped(text) == shown
+    assert shown.isprintable()
 
 
 @pytest.mark.parametrize("text", ["short words " * 40, "x" * 400, WIDE, f"a {WIDE} b"])

@@ -8,12 +8,7 @@ import pytest
 from acclimate.core.types import Cost
 from acclimate.races.report import RaceReport
 from acclimate.reports.differences import Difference, difference_plot
-from acclimate.reports.plots import (
-    gold_against_predicted,
-    heldout_losses,
-    learning_curves,
-    score_against_cost,
-)
+from acclimate.reports.plots import gold_against_predicted, heldout_losses, learning_curves, score_against_cost
 
 pytestmark = pytest.mark.usefixtures("plots")
 

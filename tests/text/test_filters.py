@@ -1,7 +1,7 @@
 import pytest
 from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
-from acclimate.text.language import LANGUAGES, READ, UNKNOWN, check_language, language
+from acclimate.text.language import LANGUAGES, READ, UNKNOWN, language
 
 # the first article of the Universal Declaration of Human Rights (United Nations, 1948), or how it begins
 DECLARED = {
@@ -45,9 +45,3 @@ def test_foreign_names_a_quotation_and_how_a_long_text_goes_on_change_nothing():
     assert language(text) == "en"
     assert language(f"{DECLARED['en']} 日本 (Nihon)") == "en"
     assert language(f"{DECLARED['en']} " * (1 + READ // len(DECLARED["en"])) + DECLARED["de"] * 99) == "en"
-
-
-def test_unknown_names_of_languages_are_refused():
-    check_language("en")
-    with pytest.raises(ValueError, match="language is 'english', but only these can be recognised: af, am"):
-        check_language("english")

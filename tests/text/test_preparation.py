@@ -152,11 +152,6 @@ def test_progress_is_told(raw, tmp_path):
     assert {progress.stage for progress in told} >= {"reading", "writing"}
 
 
-def test_near_duplicates_cannot_stay_out_where_exact_ones_stay():
-    with pytest.raises(ValueError, match="Set near=0"):
-        CorpusRecipe(near=0.5, exact=False)
-
-
 def test_other_settings_files_or_another_recogniser_in_the_same_place_are_refused(raw, done, monkeypatch):
     with pytest.raises(ValueError, match="contains a preparation with other settings"):
         prepare_corpus([raw], done.path, CorpusRecipe())

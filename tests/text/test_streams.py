@@ -14,7 +14,6 @@ from acclimate.text.streams import (
     even,
     followed_by,
     interleaved,
-    joined,
     masked_rows_stream,
     masked_stream,
     rows_stream,
@@ -257,11 +256,3 @@ def test_streams_in_turn_are_asked_by_the_step(rows):
     assert list(stream(5).names) == list(early(0).names)  # the second part begins an epoch
     np.testing.assert_array_equal(stream(5).ids, late(5).ids)
     assert not np.array_equal(stream(5).ids, early(0).ids)  # with other masks
-
-
-def test_joined_keeps_offsets_and_fields(rows):
-    batches = [rows(np.array(numbers), rate=0.2, generator=np.random.default_rng(0)) for numbers in ([1, 2], [5])]
-    batch = joined(batches)
-    assert len(batch) == 3
-    np.testing.assert_array_equal(batch.lengths, [*batches[0].lengths, *batches[1].lengths])
-    np.testing.assert_array_equal(batch.take(np.array([2])).ids, batches[1].ids)

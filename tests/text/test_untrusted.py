@@ -2,7 +2,6 @@
 
 import pytest
 
-from acclimate.reports.page import escaped
 from acclimate.text.untrusted import unsound
 
 BIDI = [*range(0x202A, 0x202F), *range(0x2066, 0x206A)]
@@ -20,10 +19,3 @@ def test_what_a_wrong_encoding_left_behind_line_ends_and_marks_of_direction_cost
     assert all(unsound(f"he said \xe2{chr(code)}yes") is None for code in range(0x80, 0xA0))
     assert unsound("one\x85two\ttabs\x0b\x0c\r\n") is None
     assert all(unsound(f"mark {chr(code)} here") is None for code in BIDI)
-
-
-@pytest.mark.parametrize("code", [0x1B, 0x9B, *BIDI])
-def test_what_a_terminal_would_obey_is_shown_as_its_escape(code):
-    shown = escaped(f"a{chr(code)}b")
-    assert shown.isprintable()
-    assert shown == "a" + ascii(chr(code))[1:-1] + "b"

@@ -152,11 +152,7 @@ def _command(arguments: Sequence[str]) -> int:
 
 
 def _become(
-    command: Command,
-    directory: Path,
-    environment: Mapping[str, str],
-    before: Callable[[], None],
-    path: Path,
+    command: Command, directory: Path, environment: Mapping[str, str], before: Callable[[], None], path: Path
 ) -> None:
     """Run the command in this process, a child, to its end."""
     status = 70

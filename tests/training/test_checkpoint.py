@@ -89,22 +89,6 @@ def test_a_state_holds_no_pickle(case, tmp_path):
     assert found == {LOG, CLOCK, "state.safetensors", "state.json", files.MANIFEST}
 
 
-def test_the_optimisers_state_comes_back_to_the_last_bit(case, tmp_path):
-    first, second = case.objective(0.1), case.objective(0.1)
-    states_by_name = []
-    for objective in (first, second):
-        for step in resumable(objective, case.stream, conformance.PLAN, tmp_path, save_seconds=0):
-            if step.number == 3:
-                break
-    for objective in (first, second):
-        optimiser = adamw(objective, conformance.PLAN)
-        restore(objective, optimiser, tmp_path)
-        states_by_name.append([optimiser.state[weight] for weight in objective.parameters()])
-    for one, two in zip(*states_by_name, strict=True):
-        assert one.keys() == two.keys() == {"step", "exp_avg", "exp_avg_sq"}
-        assert all(torch.equal(one[key], two[key]) for key in one)
-
-
 def test_a_state_of_another_model_is_refused(case, tmp_path):
     run(case, tmp_path, until=3)
     other = conformance.OBJECTIVES["masked language, electra"]().objective(0.1)

@@ -162,24 +162,16 @@ def test_an_error_of_the_stream_reaches_the_caller():
         list(train(objective, broken, PLAN, adamw(objective, PLAN)))
 
 
-def test_generators_of_the_caller_are_left_alone():
-    case = conformance.OBJECTIVES["task"]()
-    objective = case.objective(0.1)
-    torch.manual_seed(11)
-    np.random.seed(11)  # noqa: NPY002
-    torch_before, numpy_before = torch.get_rng_state(), np.random.get_state()[1].tolist()  # noqa: NPY002
-    list(train(objective, case.stream, conformance.PLAN, adamw(objective, conformance.PLAN)))
-    assert torch.equal(torch.get_rng_state(), torch_before)
-    assert np.random.get_state()[1].tolist() == numpy_before  # noqa: NPY002
-
-
-def test_dropout_does_not_depend_on_the_callers_generators():
-    case = conformance.OBJECTIVES["task"]()
-    losses = []
+def test_generators_of_the_caller_are_left_alone_and_dropout_does_not_depend_on_them():
+    case, losses = conformance.OBJECTIVES["task"](), []
     for seed in (1, 2):
         objective = case.objective(0.1)
         torch.manual_seed(seed)
+        np.random.seed(seed)  # noqa: NPY002
+        torch_before, numpy_before = torch.get_rng_state(), np.random.get_state()[1].tolist()  # noqa: NPY002
         losses.append([step.loss for step in train(objective, case.stream, conformance.PLAN, adamw(objective, PLAN))])
+        assert torch.equal(torch.get_rng_state(), torch_before)
+        assert np.random.get_state()[1].tolist() == numpy_before  # noqa: NPY002
     assert losses[0] == losses[1]
 
 

@@ -90,15 +90,6 @@ def test_packed_pieces_are_about_equal():
     assert len({piece.width for piece in pack(documents(256), 2_048)}) == 1
 
 
-@pytest.mark.parametrize("cutting", CUTS)
-def test_the_same_lengths_give_the_same_pieces(cutting):
-    one, two = (cutting(documents(64), 1_000) for _ in range(2))
-    for first, second in zip(one, two, strict=True):
-        assert (first.lines, first.width) == (second.lines, second.width)
-        for name in ("rows_R", "lines_R", "starts_R"):
-            assert np.array_equal(getattr(first, name), getattr(second, name))
-
-
 @pytest.fixture
 def batch() -> Batch:
     labels = np.array([NOT_PREDICTED, 7, NOT_PREDICTED, NOT_PREDICTED, 9])

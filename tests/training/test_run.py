@@ -210,11 +210,6 @@ def test_losses_close_to_0_all_but_the_same_or_known_by_heart_are_no_spikes():
     assert not any(spikes.add(loss) for loss in [*200 * [1.0], 1.01, *200 * [0.0]])
 
 
-def test_what_went_before_a_stop_counts():
-    whole, resumed, losses = Spikes(), Spikes(noisy(80)), [*noisy(80), *3 * [9.0]]
-    assert [whole.add(loss) for loss in losses][80:] == [resumed.add(loss) for loss in losses[80:]]
-
-
 class Fixed(Objective):
     """A loss that is the mean of the rows' ids, near enough, whatever is learnt."""
 

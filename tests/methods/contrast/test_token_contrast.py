@@ -148,8 +148,3 @@ def test_each_contrast_has_a_temperature_of_its_own(recipe, tmp_path):
             token_contrast.adapt(replace(one_step, contrast=contrast, temperature=stated), out)
             losses.append(read_log(out)[0]["loss.contrast"])
         assert losses[0] == losses[1] != losses[2]
-
-
-def test_a_batch_of_one_row_has_no_negatives(recipe):
-    with pytest.raises(ValueError, match=r"plan.batch = 1. Set plan\.batch to at least 2"):
-        replace(recipe, contrast="taco", plan=Plan(batch=1))

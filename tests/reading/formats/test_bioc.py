@@ -67,10 +67,7 @@ def test_xml_and_json_say_the_same(tmp_path, name):
     assert document.place == {"a.xml": "a.xml:4", "a.json": "a.json, document 1"}[name]
 
 
-@pytest.mark.parametrize(
-    "wrapped",
-    [[{"documents": [DOCUMENT]}], DOCUMENT, [DOCUMENT], {"PubTator3": [DOCUMENT]}],
-)
+@pytest.mark.parametrize("wrapped", [[{"documents": [DOCUMENT]}], DOCUMENT, [DOCUMENT], {"PubTator3": [DOCUMENT]}])
 def test_json_may_hold_collections_or_documents(tmp_path, wrapped):
     (document,) = read(tmp_path, wrapped, "a.json")
     assert isinstance(document, Annotated), document

@@ -52,10 +52,7 @@ def test_of_elements_that_overlap_the_last_counts_and_sentences_end_after_a_stop
 
 def test_with_overlaps_a_word_bears_each_element_that_covers_it(corpus):
     rows = list(ebm_sentences(corpus, "test", overlaps="all"))
-    assert [row.label for row in rows] == [
-        ("I-INT", "O", "I-PAR", "I-INT+I-PAR", "O"),
-        ("I-INT+I-OUT", "I-OUT"),
-    ]
+    assert [row.label for row in rows] == [("I-INT", "O", "I-PAR", "I-INT+I-PAR", "O"), ("I-INT+I-OUT", "I-OUT")]
 
 
 def test_the_form_overlapping_is_asked_for_by_name_and_knows_every_set(corpus, tmp_path):

@@ -1,6 +1,5 @@
 """Questions in SQuAD's form: what is accepted, what is rejected and why, and the published files."""
 
-import gzip
 import json
 import zipfile
 from collections import Counter
@@ -59,21 +58,6 @@ def test_a_question_becomes_an_example_with_different_answers_and_where_they_sta
         "q1", CONTEXT, ("Warsaw", "the Vistula"), "Where?", "Warsaw", ((0, 6), (33, 39), (48, 59))
     )
     assert (found[1].label, found[1].spans) == (("i",), ((7, 8),))
-
-
-@pytest.mark.parametrize("ending", [".json", ".json.gz", ".zip"])
-def test_a_packed_file_holds_what_the_plain_one_does(ending, tmp_path):
-    content = json.dumps(document((CONTEXT, [asked("q", ("Poland", 25))])))
-    path = tmp_path / f"questions{ending}"
-    if ending == ".zip":
-        with zipfile.ZipFile(path, "w") as archive:
-            archive.writestr("__MACOSX/._own.json", "")
-            archive.writestr("inner/questions.json", content)
-    else:
-        path.write_bytes(gzip.compress(content.encode()) if ending.endswith(".gz") else content.encode())
-    (found,) = squad_examples(path)
-    assert isinstance(found, Example)
-    assert found.label == ("Poland",)
 
 
 @pytest.mark.parametrize(
