@@ -102,14 +102,14 @@ def steps_after_each_other(shape: Shape, runs: int, *, warm_up: int, steps: int)
     rows, seconds = shape.rows(), 0.0
     for seed in range(runs):
         objective, stream = shape.objective(), rows_stream(rows, batch=shape.plan.batch, seed=seed)
-        taken = train(objective, stream, shape.plan, adamw(objective, shape.plan))
+        training = train(objective, stream, shape.plan, adamw(objective, shape.plan))
         for _ in range(warm_up):
-            next(taken)
+            next(training)
         begun = time.perf_counter()
         for _ in range(steps):
-            next(taken)
+            next(training)
         seconds += time.perf_counter() - begun
-        taken.close()
+        training.close()
     return runs * steps / seconds
 
 

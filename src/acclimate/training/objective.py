@@ -53,7 +53,10 @@ class Objective(nn.Module):
         """Return each term's sum over the piece, as float32 scalars."""
 
     def sums_by_run(self, piece: Piece, runs: int) -> dict[str, Tensor]:
-        """Return (S,), what `forward` returns, for each of S equal parts of the piece (training/stacked.py)."""
+        """Return (S,), what `forward` returns, for each of S equal parts of the piece (training/stacked.py).
+
+        It is called only where `stacks` is True.
+        """
         raise NotImplementedError
 
     def views(self, piece: Piece) -> Tensor:

@@ -298,11 +298,11 @@ def _pad(batches: Sequence[Batch], layouts: Sequence[Layout], where: torch.devic
 
 def _tagged_places(batch: Batch, layout: Layout, runs: int) -> np.ndarray:
     """Return (S * M,), the places of tagged tokens as `pad` has them, but equally many of each run, and each once."""
-    taken = batch.take(layout.rows_R)
+    rows = batch.take(layout.rows_R)
     first_R = layout.lines_R * layout.width + layout.starts_R
-    places = np.repeat(first_R - taken.offsets[:-1], taken.lengths) + np.arange(len(taken.ids))
+    places = np.repeat(first_R - rows.offsets[:-1], rows.lengths) + np.arange(len(rows.ids))
     tagged = np.zeros(layout.tokens, bool)
-    tagged[places] = taken.tokens[TAGS] != NOT_PREDICTED
+    tagged[places] = rows.tokens[TAGS] != NOT_PREDICTED
     tagged_SN = tagged.reshape(runs, -1)
     most = -(-int(tagged_SN.sum(1).max()) // ROUND) * ROUND
     order_SN = np.argsort(~tagged_SN, axis=1, kind="stable")  # those with a tag first
