@@ -14,7 +14,7 @@ import pytest
 from torture import page
 
 TESTS = Path(__file__).parent
-CHEAP = ("adapt", "retrieve", "corpus", "prepare", "fetch", "ship")
+CHEAP = ("adapt", "retrieve", "fetch", "ship")  # `data prepare` and `data corpus` write with the same functions
 # What a kill leaves, "crash" and "power" give to the same commands, moment by moment. tests/test_kill.py kills a race
 # in each of its stages and each kind of job at each of its writes; tests/jobs/test_run.py kills workers,
 # test_workers_ray.py what Ray runs, and tests/core/test_ranks.py a rank.

@@ -358,8 +358,9 @@ def _reach(
     if hopeless and seeds < SEEDS and design.detectable(seeds=SEEDS) <= HOPELESS:
         better = f"with {SEEDS} seeds, gains of {100 * design.detectable(seeds=SEEDS):.1f} points are"
         reach = f"With {seeds} seeds the usual gains of adaptation are not detectable; {better}. {basis}"
-        text = f"{seeds} seeds are too few for {items:,} test texts and {amount(comparisons, 'comparison')}"
-        return least, reach, [Finding("warning", f"{text}: any gain may be chance.", f"Take {SEEDS} seeds.")]
+        compared = amount(comparisons, "comparison")
+        text = f"{seeds} seeds are too few for {items:,} test texts and {compared}: any gain may be chance."
+        return least, reach, [Finding("warning", text, f"Take {SEEDS} seeds.")]
     verdict = f"With {items:,} test texts and {seeds} seeds the usual gains of adaptation are not detectable."
     reach = f"{verdict if hopeless else design.advice()} {basis}"
     if folds:

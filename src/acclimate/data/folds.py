@@ -119,7 +119,8 @@ def _splits(
     rows: Sequence[Example], held_out: Sequence[int], same: Sequence[int], task: Task, *, seed: str
 ) -> dict[Split, tuple[Example, ...]]:
     """Return the held-out rows as test, and the others divided into train and dev."""
-    others = [place for place in range(len(rows)) if place not in {*held_out}]
+    held_out_places = {*held_out}
+    others = [place for place in range(len(rows)) if place not in held_out_places]
     parts = divide(
         [rows[place] for place in others],
         SHARES[("dev",)],

@@ -116,16 +116,16 @@ def read_lock(out: Path) -> dict[str, Any]:
             f"{out} has no {LOCK}, which is written when race, evaluate or a study ends. Finish the run first"
         )
     way_out = f"Remove {out / LOCK}: the command that started the study writes it again"
-    lock = files.read_object(out / LOCK, names=("format", "jobs"), way_out=way_out)
+    lock = files.read_object(out / LOCK, names=("format", "jobs", "begun", "outcome", "looks"), way_out=way_out)
     if lock.get("format") != FORMAT:
         raise ValueError(
             f"{out / LOCK} has format {lock.get('format')}, but this version reads format {FORMAT}. Read it with the "
             f"version of acclimate that wrote it, or run the study again"
         )
-    of_job = {"label", "settings", "result"}
-    needed = {"jobs": of_job, "begun": {"label"}, "outcome": set(), "looks": {"bytes", "sha256"}}
+    of_job = {"label", "settings", "result", "beside"}
+    needed = {"jobs": of_job, "begun": {"label", "beside"}, "outcome": set(), "looks": {"bytes", "sha256"}}
     for name, fields in needed.items():
-        listed = lock.get(name, {})
+        listed = lock[name]
         rows = listed.values() if isinstance(listed, dict) and fields else ()
         if not isinstance(listed, dict) or not all(
             isinstance(one, dict) and fields <= {*one} and isinstance(one.get("beside", {}), dict) for one in rows

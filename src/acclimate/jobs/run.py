@@ -32,10 +32,17 @@ def do(jobs: Iterable[Job], run: Path, *, watch: Watch = unwatched, watches: Map
 
 
 def do_all(
-    jobs: Iterable[Job], run: Path, *, watch: Watch = unwatched, watches: Mapping[str, Watch] | None = None
+    jobs: Iterable[Job],
+    run: Path,
+    *,
+    watch: Watch = unwatched,
+    watches: Mapping[str, Watch] | None = None,
+    errors: dict[str, Exception] | None = None,
 ) -> dict[str, Exception]:
     """Run the jobs and their needs that have no result yet. Return name -> error of those that failed, or that need one
     that failed, in the order in which they would run; all others are done.
+
+    errors: gets the same names and errors, even if the work is interrupted
 
     Raises DamagedError, once the others are done, where a job met a damaged file: that is no failure of the job.
 
@@ -49,12 +56,16 @@ def do_all(
         for job in waiting:
             do_call(job.call(run), watch=watch)
         return {}
-    workers = current_workers() or _workers_here(waiting)
+    workers, schedule = current_workers() or _workers_here(waiting), _Schedule(waiting, run)
     try:
-        failed = _Schedule(waiting, run).do(workers, watch, watches or {})
+        schedule.do(workers, watch, watches or {})
     except BaseException:  # an interruption, or the end of the time
         workers.close()
         raise
+    finally:
+        failed = {waiting[number].name: schedule.failed[number] for number in sorted(schedule.failed)}
+        if errors is not None:
+            errors.update(failed)
     for error in failed.values():
         if isinstance(error, DamagedError):
             raise error
@@ -95,8 +106,8 @@ class _Schedule:
         self.ready = [number for number, lacks in enumerate(self.lacks) if not lacks]  # ascending, so it is a heap
         self.failed: dict[int, Exception] = {}
 
-    def do(self, workers: Workers, watch: Watch, watches: Mapping[str, Watch]) -> dict[str, Exception]:
-        """Run all jobs that can run. Return name -> error of the others."""
+    def do(self, workers: Workers, watch: Watch, watches: Mapping[str, Watch]) -> None:
+        """Run all jobs that can run. `failed` has the errors of the others."""
         under_way = 0
         while self.ready or under_way:
             while self.ready and under_way < workers.slots:
@@ -111,7 +122,6 @@ class _Schedule:
                     failure = {"note": f"failed: {first_line(error)}"}
                     watches.get(name, watch)(Progress(self.jobs[number].label, 0, 0, "steps", failure))
                 self._end(number, error)
-        return {self.jobs[number].name: self.failed[number] for number in sorted(self.failed)}
 
     def _end(self, number: int, error: Exception | None) -> None:
         """The followers that wait for nothing else are ready now; those of a job that failed fail too."""

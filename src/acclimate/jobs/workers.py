@@ -116,7 +116,6 @@ class Processes:
         self.slots, self.threads = number, threads
         self.pool: list[_Process] = []
         self.deaths: Counter[str] = Counter()
-        self.undone: list[EndedCall] = []
 
     def start(self, call: Call, watch: Watch) -> None:
         worker = next((process for process in self.pool if process.call is None), None) or self._new()

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 NEAR = "little beyond frequencies"  # a fact: how many pretrainings of the row have learnt that, of how many
 PROBE = ", probe"  # ends the row of a probe
 INTERRUPTED = "it was interrupted"  # why a race stopped, if a user ended it
+TIME_UP = "its time was up"  # if its budget did
 ROUNDING = 1e-9  # difference of two dev scores that is none
 IN_SCIKIT_LEARN = "in scikit-learn"  # what `Facts.given` calls the code of a baseline
 ON_USUAL_SPLIT = ": training on the usual split"  # ends the title of what a cross-validation measures only there
@@ -216,7 +217,7 @@ class LooksAtTest:
 
     def sentence(self) -> str:
         """Return a sentence on what this race did."""
-        return f"This race opened the labels of the test set {_times(self.in_this_run)}, after all choices were made."
+        return f"This race opened the labels of the test set {_times(self.in_this_run)}. Dev alone chose settings and model."
 
 
 def _times(number: int) -> str:

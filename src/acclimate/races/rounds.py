@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -29,13 +30,13 @@ from acclimate.core.steps import finetuning_steps
 from acclimate.core.types import NotFiniteError, Progress, Watch, unwatched
 from acclimate.data.materials import Fold
 from acclimate.jobs.deadline import TimeUpError, deadline
-from acclimate.jobs.job import WALL, Job, add_to_plan, decided, missing, result_of, with_needs
+from acclimate.jobs.job import Job, add_to_plan, decided, first_line, missing, result_of, with_needs
 from acclimate.jobs.run import do_all
 from acclimate.jobs.where import current_workers
 from acclimate.races.contestants import MEASURED, Entries, enter, rows_of, tested
 from acclimate.races.design import Search
-from acclimate.races.outcome import INTERRUPTED
-from acclimate.races.planning.budget import Budget
+from acclimate.races.outcome import INTERRUPTED, TIME_UP
+from acclimate.races.planning.budget import Budget, seconds_of_job
 from acclimate.races.planning.forecast import round_costs
 from acclimate.races.planning.lengths import (
     BUSY_SLACK,
@@ -68,7 +69,6 @@ from acclimate.training import trials
 RESERVE = {"seconds": 0.03, "flops": 0.0}  # share of a budget for tables and the page
 BUSY = 1.25  # times as long as on an idle machine that a computation takes
 SLOWER = 1.05  # times the last round that the next one may take
-TIME_UP = "its time was up"
 FIRST_FOLD = Fold(0, 0)  # of a cross-validation, which tells the rates for all
 
 
@@ -86,8 +86,9 @@ def race_in_rounds(
     budget    None: all rounds are done, as many as the recipe has seeds
     evaluate  returns what the complete rounds came to, if the race ends once it is settled
 
-    The race also ends at KeyboardInterrupt. A contestant one of whose jobs fails is out, and the others go on. Raises
-    the error of the untouched model's jobs, and of a model that is alone.
+    The race also ends at KeyboardInterrupt. A contestant one of whose jobs fails is out, and the others go on. If the
+    untouched model's jobs fail, or those of a model that is alone, the race ends with its complete rounds; in the first
+    round their error is raised.
     """
     race = _Race(entries, run, budget, watch, evaluate)
     try:
@@ -99,7 +100,13 @@ def race_in_rounds(
         race.stopped = TIME_UP
     except KeyboardInterrupt:
         race.stopped = INTERRUPTED
+    except _LaterRoundError as error:
+        race.stopped = str(error)
     return race.result()
+
+
+class _LaterRoundError(Exception):
+    """A round after the first cannot be completed. The text says why, as a clause."""
 
 
 def searched(entries: Entries, run: Path, *, watch: Watch = unwatched) -> FineTuned:
@@ -157,7 +164,7 @@ class _Race:
         self.entries, self.out = replace(entries, unadapted=unadapted), self.out | lost
         if self.budget is not None:
             self.entries = order_contestants(self.entries)
-            with deadline(self.end(), self.watch) as watch:
+            with self.until_time_up() as watch:
                 self.lengths = lengths_of(self.entries, self.run, self.budget, watch=watch)
             self.note_lengths()
             if self.lengths.contestants:
@@ -167,7 +174,7 @@ class _Race:
         if not self.lengths.contestants:
             self.do(self.entries.probes.get(UNTOUCHED, ())[:1])
         if self.entries.unadapted and (self.entries.base is None or not self.lengths.contestants):
-            with deadline(self.end(), self.watch) as watch:  # a model that is pretrained here is made in round 1
+            with self.until_time_up() as watch:  # a model that is pretrained here is made in round 1
                 alone, lost = fit_untuned(replace(self.entries, baseline=None), self.run, watch)
             self.entries, self.out = replace(self.entries, unadapted=alone.unadapted), self.out | lost
         return self.lengths.contestants > 0
@@ -188,6 +195,21 @@ class _Race:
         if self.budget is None or self.budget.unit != "seconds":
             return math.inf
         return time.monotonic() + self.left(tests=tests)
+
+    @contextmanager
+    def until_time_up(self, *, tests: bool = False) -> Iterator[Watch]:
+        """Raise TimeUpError in the block once the time for training, or for tests, is up. Yields the watch for it.
+
+        Several processes that share a job have to stop together: under torchrun they agree on it before the block.
+        """
+        end = self.end(tests=tests)
+        if ranks.world() == 1:
+            with deadline(end, self.watch) as watch:
+                yield watch
+            return
+        if ranks.agree(time.monotonic() >= end):
+            raise TimeUpError
+        yield self.watch
 
     def left(self, *, tests: bool = False) -> float:
         """Return what is left of the budget, for training or for tests."""
@@ -253,16 +275,18 @@ class _Race:
 
     def do(self, jobs: Sequence[Job], *, tests: bool = False) -> None:
         """Do the jobs that have no result yet, until the time is up. tests: whether they are the tests of a round"""
-        end = self.end(tests=tests) if missing(jobs, self.run) else math.inf
-        with deadline(end, self.watch) as watch:
-            if ranks.world() == 1:
-                self.errors |= do_all(jobs, self.run, watch=watch)
-                return
-            add_to_plan(with_needs(jobs), self.run)
-            for job in jobs:  # all processes diverge together, which ends no race
+        if ranks.world() == 1:
+            with self.until_time_up(tests=tests) if missing(jobs, self.run) else nullcontext(self.watch) as watch:
+                do_all(jobs, self.run, watch=watch, errors=self.errors)
+            return
+        add_to_plan(with_needs(jobs), self.run)
+        for job in jobs:
+            if not ranks.agree(bool(missing([job], self.run))):
+                continue
+            with self.until_time_up(tests=tests) as watch:
                 try:
                     do_all([job], self.run, watch=watch)
-                except NotFiniteError as error:
+                except NotFiniteError as error:  # all processes diverge together, which ends no race
                     self.errors[job.name] = error
 
     def train_round(self) -> dict[tuple[str, str], list[Job]]:
@@ -313,6 +337,7 @@ class _Race:
         task = self.entries.materials.task
         tests = [tested(self.tuning(candidate, number), task) for candidate in self.chosen]
         tests += [job for jobs in self.entries.probe_tests().values() for job in jobs[number : number + 1]]
+        tests += [] if number else self.entries.untuned_tests.values()
         return [job for job in tests if all(result_of(need, self.run) is not None for need in job.needs.values())]
 
     def tuning(self, candidate: Candidate, number: int) -> Job:
@@ -323,21 +348,27 @@ class _Race:
         """Return what a job took, in the budget's unit; of seconds its share, if several jobs run at once."""
         if self.budget is not None and self.budget.unit == "flops":
             return float((result_of(job, self.run) or {}).get("flops", 0.0))
-        wall, workers = job.directory(self.run) / WALL, current_workers()
-        seconds = float(files.read_record(wall)["seconds"]) if wall.exists() else 0.0
-        return seconds / (workers.slots if workers is not None else 1)
+        workers = current_workers()
+        return seconds_of_job(job.directory(self.run)) / (workers.slots if workers is not None else 1)
 
     def drop_failed(self, planned: Mapping[tuple[str, str], Sequence[Job]]) -> None:
-        """Take the contestants out of the race whose models or fine-tunings failed."""
+        """Take the contestants out of the race whose models or fine-tunings failed.
+
+        If it is the untouched model or a model that is alone, raises the error, or _LaterRoundError after the first
+        round.
+        """
         failed = reasons_of({name: [job] for name, job in self.entries.unadapted.items()}, self.errors)
         self.out, self.entries = self.out | failed, without_lost(self.entries, failed)
         for name in self.entries.models:
             needed = [job for kind in ("model", "tuning") for job in planned.get((name, kind), ())]
             lost = [error for job in needed if (error := self.errors.get(job.name)) is not None]
+            needed_by_all = name == UNTOUCHED or (len(self.entries.models) == 1 and not self.out)
+            if lost and needed_by_all and self.complete:
+                raise _LaterRoundError(f"in round {self.complete + 1} {name} failed: {first_line(lost[0])}")
             lost = [error for error in lost if not isinstance(error, NotFiniteError)]
             if not lost:
                 continue
-            if name == UNTOUCHED or (len(self.entries.models) == 1 and not self.out):
+            if needed_by_all:
                 raise lost[0]
             self.out |= reasons_of({name: needed}, self.errors)
             self.watch(Progress("race", 0, 0, "steps", {"note": f"{name} failed: {self.out[name]}"}))
@@ -369,10 +400,9 @@ class _Race:
     def tell(self, number: int) -> None:
         """Tell the scores of a complete round."""
         task = self.entries.materials.task
-        results = {
-            candidate.contestant: result_of(tested(self.tuning(candidate, number), task), self.run)
-            for candidate in self.chosen
-        }
+        tests = {candidate.contestant: tested(self.tuning(candidate, number), task) for candidate in self.chosen}
+        tests |= self.entries.untuned_tests
+        results = {name: result_of(test, self.run) for name, test in tests.items()}
         alone = len(self.entries.models) == 1 and not self.entries.untuned  # which is not called untouched
         scores = {name: points(result["test"]) for name, result in results.items() if result is not None}
         score_list = ", ".join(score if alone else f"{name} {score}" for name, score in scores.items())
@@ -383,6 +413,8 @@ class _Race:
 
     def result(self) -> FineTuned:
         """Return what the complete rounds fine-tuned, or what the first one did before the race was stopped."""
+        if not self.complete:
+            self.drop_failed(self.jobs(0))
         tried = candidates_of(self.entries)
         if not self.complete:
             tried = [candidate for candidate in tried if result_of(self.tuning(candidate, 0), self.run) is not None]
@@ -408,9 +440,9 @@ class _Race:
     def without_tuning(self) -> FineTuned:
         """Return the race in which not even the untouched model was fine-tuned: its probe, if there is one."""
         if self.lengths.contestants:
+            larger = "" if self.stopped == INTERRUPTED else f" with a larger {option('budget')}"
             self.notes.append(
-                "The race stopped before the untouched model was fine-tuned. Repeat the command with a larger "
-                f"{option('budget')} to continue."
+                f"The race stopped before the untouched model was fine-tuned. Repeat the command{larger} to continue."
             )
         entries = cut_to_rounds(only(self.entries, [UNTOUCHED]), self.run, 1)
         search = SearchResult(stopped=self.stopped)

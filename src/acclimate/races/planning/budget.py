@@ -62,9 +62,8 @@ class Budget:
         for job in sorted((run / DIRECTORY).glob("*")):
             if not (job / JOB).exists():
                 continue
-            if self.unit == "seconds":  # the clock of a training counts the sessions that were killed
-                clocks = [job / name for name in (WALL, checkpoint.CLOCK) if (job / name).exists()]
-                total += max((float(files.read_record(clock)["seconds"]) for clock in clocks), default=0.0)
+            if self.unit == "seconds":
+                total += seconds_of_job(job)
             elif (job / RESULT).exists():
                 total += read_result(job).get("flops", 0.0)
             elif (job / checkpoint.LOG).exists():  # begun, and not finished yet
@@ -77,6 +76,12 @@ class Budget:
     def left(self, run: Path) -> float:
         """Return what a run has left of the budget."""
         return self.amount - self.spent(run)
+
+
+def seconds_of_job(job: Path) -> float:
+    """Return what the job in this directory took in all sessions: the clock of a training counts those killed too."""
+    clocks = [job / name for name in (WALL, checkpoint.CLOCK) if (job / name).exists()]
+    return max((float(files.read_record(clock)["seconds"]) for clock in clocks), default=0.0)
 
 
 @contextmanager

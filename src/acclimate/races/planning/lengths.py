@@ -183,7 +183,8 @@ def lengths_within(
         rest = first - untouched - adapting - own - tests
         return Lengths(count, tuning, share, again, first, later, untouched, adapting, rest, tests)
     alone = costs.select(names[:1])
-    return Lengths(0, least, 1.0, 1, alone.fixed_total + sum(alone.test.values()) + least * alone.tuning_total)
+    tests = sum(alone.test.values())
+    return Lengths(0, least, first=alone.fixed_total + tests + least * alone.tuning_total, tests=tests)
 
 
 def least_share(recipe: FinetuneRecipe, rows: int) -> float:
