@@ -322,6 +322,12 @@ def test_a_misspelt_keyword_is_refused_as_on_the_command_line(keywords, kind, sa
     assert not [*tmp_path.iterdir()]
 
 
+@pytest.mark.parametrize("name", ["seeeds", "budget", "corpus", "probe_only"])
+def test_an_evaluation_takes_its_own_options_alone(name):
+    with pytest.raises(TypeError, match=rf"evaluate\(\) has no option and no setting '{name}'"):
+        acclimate.evaluate([{"text": "a", "label": "x"}], label="label", **{name: "x"})
+
+
 def test_a_name_that_the_hub_would_not_take_is_refused_before_the_work(tmp_path):
     with pytest.raises(ValueError, match="'bad name' is not the name of a model on the hub"):
         acclimate.ship(tmp_path / "none", tmp_path / "to", push="bad name")

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import signal
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 import toys
-from acclimate.core import files
+from acclimate.core import files, ranks
 from acclimate.core.types import Progress, unwatched
 from acclimate.data.gather import Inputs
 from acclimate.data.materials import Materials
@@ -75,12 +76,29 @@ def test_a_race_without_a_limit_does_all_rounds(toy_race):
     assert plan.index("fine-tune untouched, seed 0") < plan.index("TAPT")
 
 
-def test_of_a_first_round_that_was_stopped_those_at_its_end_are_shown(toy_race, tmp_path):
-    """By an interruption; the time that is up stops the next test's."""
+def fail(monkeypatch: pytest.MonkeyPatch, job: str) -> None:
+    """Let the fine-tunings fail whose directories have this in their names."""
+    do = work.FINE_TUNE.do
+
+    def fine_tune(*, recipe: dict[str, Any], out: Path, **others: Any) -> Any:
+        if job in out.name:
+            raise MemoryError("no memory")
+        return do(recipe=recipe, out=out, **others)
+
+    monkeypatch.setitem(vars(work.FINE_TUNE), "do", fine_tune)
+
+
+@pytest.mark.parametrize("failed", ["", "TAPT"])
+def test_of_a_first_round_that_was_stopped_those_at_its_end_are_shown(failed, toy_race, tmp_path, monkeypatch):
+    """By an interruption; the time that is up stops the next test's. What failed before is not called late."""
+    if failed:
+        fail(monkeypatch, "fine-tune-tapt")
     watch = stopping("fine-tune DAPT", KeyboardInterrupt)
-    outcome = race_in(tmp_path / "run", toy_race, watch=watch, pages=True, left="fine-tune-dapt-*")
+    left = "fine-tune-[dt]apt-*" if failed else "fine-tune-dapt-*"
+    outcome = race_in(tmp_path / "run", toy_race, watch=watch, pages=True, left=left)
     assert outcome.rounds == 0
-    assert {score.contestant for score in outcome.scores} == {"untouched", "TAPT", "TF-IDF"}
+    assert {score.contestant for score in outcome.scores} == {"untouched", "TAPT", "TF-IDF"} - {failed}
+    assert [row for _, row, _ in outcome.failed] == [failed] * bool(failed)
     assert not outcome.compared.contrasts
     text = " ".join((tmp_path / "run" / "table.txt").read_text().split())
     assert "First impression before the first round was complete. " in text
@@ -214,19 +232,31 @@ def test_raw_text_that_takes_too_long_to_read_is_left_out(tmp_path, monkeypatch)
 
 
 def test_a_contestant_that_fails_in_a_later_round_is_out_and_the_others_go_on(toy_race, tmp_path, monkeypatch):
-    do = work.FINE_TUNE.do
-
-    def fails(*, recipe: dict[str, Any], out: Path, **others: Any) -> Any:
-        if "tapt-seed-1" in out.name:
-            raise MemoryError("no memory")
-        return do(recipe=recipe, out=out, **others)
-
-    monkeypatch.setitem(vars(work.FINE_TUNE), "do", fails)
+    fail(monkeypatch, "tapt-seed-1")
     contestants = ("TAPT", "TF-IDF")
     outcome = race_in(tmp_path / "run", toy_race, left="fine-tune-tapt-seed-1-*", seeds=3, contestants=contestants)
     assert outcome.rounds == 3
     assert {score.contestant for score in outcome.scores} == {"untouched", "TF-IDF"}
     assert {key[1]: why for key, why in outcome.failed.items()} == {"TAPT": "fine-tune TAPT, seed 1: no memory"}
+
+
+def test_where_the_untouched_model_fails_in_a_later_round_the_complete_rounds_count(toy_race, tmp_path, monkeypatch):
+    fail(monkeypatch, "untouched-seed-1")
+    left = "fine-tune-untouched-seed-1-*"
+    outcome = race_in(tmp_path / "run", toy_race, left=left, contestants=("TAPT", "TF-IDF"))
+    assert (outcome.rounds, outcome.race.stopped) == (1, "in round 2 untouched failed: no memory")
+
+
+def test_several_processes_agree_before_a_job_that_the_time_is_up(toy_race, tmp_path, monkeypatch):
+    [search] = race.design(toy_race.recipe, toy_race.materials).searches
+    raced = rounds._Race(search.entries, tmp_path, Budget(0.0, "seconds", "0s"), unwatched)
+    monkeypatch.setattr(ranks, "world", lambda: 2)
+    monkeypatch.setattr(ranks, "agree", lambda value: value)
+    with pytest.raises(TimeUpError), raced.until_time_up():
+        pass
+    monkeypatch.setattr(ranks, "agree", lambda value: False)  # what the first process says holds
+    with raced.until_time_up():
+        assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
 
 @pytest.mark.parametrize("name", ["use", "encoder", "baseline"])

@@ -42,7 +42,7 @@ def test_a_page_follows_each_job_reloads_itself_and_stops_at_the_end(tmp_path):
         second = page.read_text()
     assert "Running: 1 of the 1 job planned so far" in first
     assert "Running: 2 of the 2 jobs planned so far" in second
-    assert '<h1 dir="auto">So far TAPT has the highest score: 62.5 points after 1 round.</h1>' in second
+    assert '<h1 dir="auto">First impression after 1 round: TAPT has the highest score, 62.5 points.</h1>' in second
     assert "round 1: complete: untouched 61.0, TAPT 62.5 points on test." in second
     order = [second.index(part) for part in ("<h1", "Running: 2", "<svg", "<table", "<details>")]
     assert order == sorted(order), "as the page of the finished race"

@@ -178,6 +178,9 @@ def evaluate(
     if refused := schema()["classes"]["Evaluation"]["refused"].keys() & settings.keys():
         name = min(refused)
         raise ValueError(f"evaluate(): {name}: {schema()['classes']['Evaluation']['refused'][name]}. Remove it")
+    _, overrides = split_keywords(settings, EvaluationOptions, Where)
+    overrides = {name: value for name, value in overrides.items() if value is not None}
+    _check_names("evaluate", _options(evaluate, EvaluationOptions, Where), "evaluate", nested(overrides))
     return race(
         task,
         model=EMBEDDED if model is None else model_path("evaluate", "model", model),

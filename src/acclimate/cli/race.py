@@ -247,7 +247,7 @@ def _run(session: Session, order: RaceOrder) -> None:
     if json:
         session.give({"directory": str(out), "studies": documents_of(out)})
     if end.report.facts.stopped == INTERRUPTED:
-        session.say("The race was interrupted. Repeat the command to continue.")
+        session.say(f"The race was interrupted. To continue: {order.command}")
         session.status = INTERRUPTED_STATUS
         return
     session.status = FAILED if end.failed else 0

@@ -217,7 +217,8 @@ class LooksAtTest:
 
     def sentence(self) -> str:
         """Return a sentence on what this race did."""
-        return f"This race opened the labels of the test set {_times(self.in_this_run)}. Dev alone chose settings and model."
+        times = _times(self.in_this_run)
+        return f"This race opened the labels of the test set {times}. Dev alone chose settings and model."
 
 
 def _times(number: int) -> str:

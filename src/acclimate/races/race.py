@@ -85,15 +85,17 @@ def materials_for(
 ) -> Materials:
     """Return what the race runs on. Raises ValueError as `gather` does.
 
-    Raw text may take as much of a budget of time as adapting to it: text that is not read by then is left out. A model
-    that is pretrained here needs it in any case.
+    Examining the rows and reading raw text may take as much of a budget of time as adapting: raw text that is not read
+    by then is left out. A model that is pretrained here needs it in any case. Under torchrun it is always read, because
+    processes that share the work have to stop together.
 
     trains: False for a dry run, which does not show what the race could detect
     """
     raw, checkpoints = inputs.raw, inputs.checkpoints
     racing = [*recipe.names(domain=raw.domain is not None, general=raw.general is not None), *checkpoints]
     seconds = math.inf
-    if budget is not None and budget.unit == "seconds" and raw.texts() and inputs.model is not None:
+    timed = budget is not None and budget.unit == "seconds" and ranks.world() == 1
+    if budget is not None and timed and raw.texts() and inputs.model is not None:
         seconds = ADAPTING * budget.amount
     labelled, comparisons = inputs.labelled(), len(racing) * trains
     study: dict[str, Any] = {"seeds": recipe.seeds, "folds": recipe.folds, "finetune": recipe.finetune}
@@ -103,8 +105,8 @@ def materials_for(
     except TimeUpError:
         materials = gather(replace(inputs, raw=Raw()), labelled, comparisons=comparisons, **study)
         note = (
-            f"Reading the raw text took more than {duration(seconds)}, {percent(ADAPTING)} of the budget, so no "
-            f"contestant adapts to it. Set a larger {option('budget')} or less text."
+            f"Examining the rows and reading the raw text took more than {duration(seconds)}, {percent(ADAPTING)} of "
+            f"the budget, so no contestant adapts to that text. Set a larger {option('budget')}, or use less text."
         )
         inputs.watch(Progress("budget", 0, 0, "steps", {"note": note}))
         materials = replace(materials, notes=(*materials.notes, note), unread=True)

@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from acclimate.core import files, ranks, settings
+from acclimate.core import ranks, settings
 from acclimate.core.door import option
 from acclimate.core.figures import listed, percent, points
 from acclimate.core.steps import finetuning_steps

@@ -24,6 +24,7 @@ from acclimate.jobs.status import JobStatus, Status, status_of
 from acclimate.reports.differences import CONTESTANTS, Difference, difference_plot
 from acclimate.reports.page import Drawing, Fact, Page, Section, TableCell, amount
 from acclimate.reports.table import UNTOUCHED
+from acclimate.statistics.significance import FEWEST_SEEDS
 
 SCORED = ("fits", "rounds")  # units of the stages whose notes tell scores
 EVERY = 30.0  # seconds after which the page is written anew though no job has ended
@@ -185,7 +186,9 @@ def progress_page(
     means = {name: fmean(scores[name] for scores in rounds) for name in names}
     if len(means) > 1:
         best, after = max(means, key=lambda name: means[name]), f"after {amount(len(rounds), 'round')}"
-        so_far = f"So far {best} has the highest score: {points(means[best])} points {after}."
+        impression = "First impression" if len(rounds) < FEWEST_SEEDS else "So far"
+        called = "the untouched model" if best == UNTOUCHED else best
+        so_far = f"{impression} {after}: {called} has the highest score, {points(means[best])} points."
         lines = [*lines, so_far] if stopped else [so_far, *lines]
         rivals = [name for name in means if UNTOUCHED in means and name != UNTOUCHED]
         changes = {name: Difference(name, means[name] - means[UNTOUCHED]) for name in rivals}

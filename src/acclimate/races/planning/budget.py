@@ -80,6 +80,8 @@ class Budget:
 
 def seconds_of_job(job: Path) -> float:
     """Return what the job in this directory took in all sessions: the clock of a training counts those killed too."""
+    from acclimate.training import checkpoint  # imports torch
+
     clocks = [job / name for name in (WALL, checkpoint.CLOCK) if (job / name).exists()]
     return max((float(files.read_record(clock)["seconds"]) for clock in clocks), default=0.0)
 
