@@ -456,6 +456,7 @@ TAGGED = [  # words and their tags
     tsv("no entities", sentences().replace("B-X", "$"), "@ | '$' | begin with B- | word_accuracy", metric="entity_f1"),
     tsv("accuracy of words", sentences(), "metric='accuracy' | kind 'tokens' | word_accuracy", metric="accuracy"),
     tsv("pairs of tagged words", sentences(), "pair='other' | kind 'tokens' | Remove it", pair="other"),
+    tsv("groups of lines of words", sentences(), "group='doc' | @ | without columns | Remove it", group="doc"),
     tsv("a long line of words", sentences("p" * (3 << 20) + "\tO\n"), "@:121 | without a line end | Split the line"),
     words("a bomb of words", "a.tsv.gz", gzip.compress(b"p53\tO\n\n" * (1 << 18)), "@ | decompression bomb"),
     tsv("words that are not UTF-8", sentences().encode() + b"caf\xe9\tO\n", "@:121 | 0xe9 | iconv"),

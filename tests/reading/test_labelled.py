@@ -219,13 +219,13 @@ def test_rejected_rows_are_counted_in_each_file(tmp_path):
     assert found.splits["test"][0].id == "test:1"
 
 
-def test_ids_are_unique_where_files_bear_the_same_name(tmp_path):
+@pytest.mark.parametrize(("labels", "end"), [(["a", "b"], ""), (["\"[[0, 3, 'X']]\"", "[]"], ":1")])
+def test_ids_are_unique_where_files_bear_the_same_name(tmp_path, labels, end):
     stated = LabelledFiles(
-        csv(tmp_path / "one" / "data.csv", ["a", "b"] * 20),
-        test=csv(tmp_path / "two" / "data.csv", ["a", "b"], 100),
+        csv(tmp_path / "one" / "data.csv", labels * 20), test=csv(tmp_path / "two" / "data.csv", labels, 100)
     )
     found = read_files(stated)
-    assert [row.id for row in found.splits["test"]] == ["test/data:1", "test/data:2"]
+    assert [row.id for row in found.splits["test"]] == [f"test/data:1{end}", f"test/data:2{end}"]
     ids = [row.id for rows in found.splits.values() for row in rows]
     assert len(set(ids)) == len(ids) == 42
 

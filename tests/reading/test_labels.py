@@ -247,9 +247,10 @@ def test_the_class_of_a_label(value, name):
     assert ("column 'label'" in reason) == (name is None)
 
 
-def test_groups_that_are_spelt_alike_are_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("labels", ["xy", [[[0, 3, "X"]], []]])
+def test_groups_that_are_spelt_alike_are_one(tmp_path: Path, labels: Sequence[Any]) -> None:
     groups = [["d{}", "D{} "][n % 2].format(n // 4) for n in range(80)]
-    path = table(tmp_path / "train.csv", [{"label": "xy"[n % 2], "group": group} for n, group in enumerate(groups)])
+    path = table(tmp_path / "train.csv", [{"label": labels[n % 2], "group": group} for n, group in enumerate(groups)])
     read = read_files(LabelledFiles(path, group="group"))
     homes = [{example.group.strip().lower() for example in rows} for rows in read.splits.values()]
     assert sum(map(len, homes)) == len(set.union(*homes)) == 20

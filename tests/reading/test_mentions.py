@@ -117,12 +117,12 @@ def test_no_sentence_ends_within_a_mention_and_rejected_documents_are_counted():
     assert [rejected.place for rejected in read.rejected] == ["a.ann:3", "b.ann:1"]
 
 
-def corpus(folder: Path, documents: int, bad: int = 0) -> Path:
+def corpus(folder: Path, documents: int, bad: int = 0, dose: str = "") -> Path:
     """BRAT's: two sentences a document, two mentions in the first, a note and a relation."""
     folder.mkdir()
     for number in range(documents):
         drug = f"drug{number}"
-        text = f"We gave {drug} to rats. They slept {number} h."
+        text = f"We gave {drug} to rats. They slept {number}{dose} h."
         (folder / f"{number}.txt").write_text(text)
         place = 8 + (number < bad)
         lines = [
@@ -147,6 +147,11 @@ def test_a_folder_of_brats_is_a_labelled_file(tmp_path):
     notes = " ".join(read.notes)
     assert "not used: note (28), relation (28)" in notes
     assert "2 of 58 rows were rejected; the first is 0.ann:1: document '0', mention 'T1'" in notes
+    stated = LabelledFiles(tmp_path / "corpus", test=corpus(tmp_path / "other", 3, dose=".5"), kind="tokens")
+    assert {example.group for example in read_files(stated).splits["test"]} == {"test/0", "test/1", "test/2"}
+    for options in ({"group": "nope"}, {"id": "a"}, {"text": "b"}):
+        with pytest.raises(ValueError, match="documents with mentions, without columns"):
+            read_files(replace(stated, **options))
 
 
 def test_pubtator_and_bioc_are_labelled_files_too(tmp_path):

@@ -52,7 +52,7 @@ from acclimate.reading.labels import (
     plain_labels,
     task_kind,
 )
-from acclimate.reading.mentions import has_spans, mention_rows, span_rows
+from acclimate.reading.mentions import distinct_documents, has_spans, mention_rows, span_rows
 from acclimate.reading.source import QUESTION_COLUMNS, WORKBOOK, Source
 from acclimate.reading.splitting import BONDS, grouped, split_off
 from acclimate.reading.tables import Columns, FileRead, Row, read_rows, table_rows
@@ -178,6 +178,7 @@ def _read_tables(labelled: LabelledFiles, limits: ReadLimits) -> Labelled:
     values = [row.label for row in rows["train"] if isinstance(row, Row)]
     kind = task_kind(values, kind=labelled.kind, separator=separator, where=column)
     if kind == "tokens":
+        rows = distinct_documents(sources, rows)
         return _read_tagged(labelled, sources, rows, notes, fields)
     if not (on_form or on_names) or not any(isinstance(value, list) for value in values):
         check_separator(values, kind, separator=separator, where=column)
@@ -201,11 +202,14 @@ def _read_tables(labelled: LabelledFiles, limits: ReadLimits) -> Labelled:
 def _fields(sources: Mapping[Split, Source], labelled: LabelledFiles) -> tuple[dict[Split, Fields], list[str]]:
     """Return the places of word and tag in each file of lines, and notes on them; nothing for another kind.
 
-    A file with as many fields as train's has them in the same places, unless only in one the tag is first.
+    A file with as many fields as train's has them in the same places, unless only in one the tag is first. Raises
+    ValueError for names of columns if train has none.
     """
     fields: dict[Split, Fields] = {}
     notes: list[str] = []
     for split, source in sources.items() if labelled.kind == "tokens" else ():
+        if split == "train":
+            _check_column_options(source, labelled)
         if source.holds_mentions or is_tagged_table(source, labelled.columns):
             continue
         numbered = split == "train" or "train" in fields  # if train is a table, the columns are its own
@@ -217,6 +221,19 @@ def _fields(sources: Mapping[Split, Source], labelled: LabelledFiles) -> tuple[d
         if split == "train" or (own.word, own.tag) != (train.word, train.tag) or own.quoted:
             notes += notes_on_file
     return fields, notes
+
+
+def _check_column_options(source: Source, labelled: LabelledFiles) -> None:
+    """Raise ValueError if a column is named for documents with mentions or for lines of words, which have none."""
+    if _may_hold_spans(source, labelled.columns):
+        return
+    named = LabelledFiles(source.path, group=labelled.columns.group, id=labelled.id)
+    form = "has one word and its tag per line"
+    if source.holds_mentions:  # of lines, `text` and `label` are numbers of fields
+        named = replace(named, text=labelled.text, label=labelled.label)
+        form = "has documents with mentions"
+    if setting := named.column_option():
+        raise ValueError(f"{setting}: {source.name} {form}, without columns. Remove it")
 
 
 def _rows(source: Source, labelled: LabelledFiles, fields: Fields | None) -> tuple[list[Row | Rejected], list[str]]:

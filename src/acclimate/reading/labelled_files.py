@@ -148,6 +148,11 @@ def open_files(labelled: LabelledFiles, limits: ReadLimits) -> tuple[LabelledFil
                 f"{sources[split].name}: has BRAT's annotations, and its text is in another file. Name the folder with "
                 f"both, {printable(str(path.parent))}"
             )
+    stems = Counter(source.stem for source in sources.values())
+    sources = {
+        split: replace(source, stem=f"{split}/{source.stem}") if stems[source.stem] > 1 else source
+        for split, source in sources.items()
+    }
     train = sources["train"]
     notes = [note for source in sources.values() for note in source.record.get("notes", ())]
     columns_only = replace(labelled, group=labelled.columns.group)  # a bond is no column

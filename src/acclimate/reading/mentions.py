@@ -14,13 +14,13 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from operator import itemgetter
 from typing import Any, Literal
 
 from acclimate.core.names import shown
-from acclimate.core.types import Example, Rejected
+from acclimate.core.types import Example, Rejected, Split
 from acclimate.reading.formats.annotated import Annotated, Mention, StatedMention, checked
 from acclimate.reading.formats.bioc import bioc_documents
 from acclimate.reading.formats.brat import brat_documents
@@ -167,6 +167,27 @@ def mention_rows(source: Source) -> tuple[list[Row | Rejected], list[str]]:
     return [*rows, *read.rejected], notes_on_mentions(read, where=source.name)
 
 
+def distinct_documents(
+    sources: Mapping[Split, Source], rows: Mapping[Split, Sequence[Row | Rejected]]
+) -> dict[Split, list[Row | Rejected]]:
+    """Return the rows with the split before the ids of BRAT's documents, which are names of files, if two files share
+    one.
+    """
+    folders = [split for split, source in sources.items() if source.holds_mentions and source.ending not in FORMATS]
+    names = Counter(name for split in folders for name in {row.group for row in rows[split] if isinstance(row, Row)})
+    if not any(count > 1 for count in names.values()):
+        folders = []
+    return {
+        split: [
+            replace(row, group=f"{split}/{row.group}", id=f"{split}/{row.id}")
+            if split in folders and isinstance(row, Row)
+            else row
+            for row in part
+        ]
+        for split, part in rows.items()
+    }
+
+
 def has_spans(rows: Sequence[Row | Rejected]) -> bool:
     """Return True if at least half of the rows have a list of spans, which may be empty, and one has a span."""
     labels = [row.label for row in rows if isinstance(row, Row)]
@@ -190,11 +211,15 @@ def span_in(value: Any) -> tuple[int, int, str] | None:
 
 
 def span_rows(source: Source, rows: Sequence[Row | Rejected]) -> tuple[list[Row | Rejected], list[str]]:
-    """Return a Row, tagged in BIO, for each sentence of the texts, and notes. A text with a faulty span is rejected."""
+    """Return a Row, tagged in BIO, for each sentence of the texts, and notes. A text with a faulty span is rejected.
+
+    A sentence has the group of its text; the sentences of a text without a group are a group.
+    """
     documents = [row if isinstance(row, Rejected) else _annotated(source, row) for row in rows]
     read: Tagged = tagged(documents, "BIO")
+    groups = {_document_id(source, row): row.group for row in rows if isinstance(row, Row)}
     sentences = [
-        Row(number, example.id, example.text, example.label, None, example.group, example.id)
+        Row(number, example.id, example.text, example.label, None, groups[example.group] or example.group, example.id)
         for number, example in enumerate(read.examples, 1)
     ]
     note = f"{source.name}: the labels are spans of the texts. They are read as word tags (BIO)."
@@ -218,7 +243,11 @@ def _annotated(source: Source, row: Row) -> Annotated | Rejected:
         same = not isinstance(surface, str) or surface.split() in ([], covered.split())
         mention = Mention(str(number), span[2], (span[:2],))
         mentions.append(StatedMention(row.place, mention, covered if same else surface))
-    return checked(row.id or f"{source.stem}:{row.number}", row.text, mentions, place=row.place)
+    return checked(_document_id(source, row), row.text, mentions, place=row.place)
+
+
+def _document_id(source: Source, row: Row) -> str:
+    return row.id or f"{source.stem}:{row.number}"
 
 
 def _kept(
