@@ -394,7 +394,7 @@ def _labelled_task(
         name=printable(train.path.name.split(".")[0]),
         kind=kind,
         labels=tuple(labels),
-        metric=metric_for(kind, labelled.metric, usual),
+        metric=metric_for(kind, labelled.metric, usual, labels=labels),
         max_tokens=labelled.max_tokens,
         splits={split: tuple(splits[split]) for split in SPLITS},
         files=tuple(file.read for file in files.values()),
