@@ -223,10 +223,24 @@ class Source:
 
     @cached_property
     def well_quoted(self) -> bool:
-        """True if every quote in a file with tabs is where RFC 4180 allows it. Reads the whole file, once."""
+        """True if every quote in a file with tabs is where RFC 4180 allows it, and no record is several whole rows.
+
+        Reads the whole file, once.
+        """
+        record: list[str] = []  # its lines
+        tabs = -1  # of the header
+
+        def lines() -> Iterator[str]:
+            for _, line in self.lines():
+                record.append(line)
+                yield line
+
         try:
-            for _ in csv.reader((line for _, line in self.lines()), delimiter="\t", strict=True):
-                pass
+            for fields in csv.reader(lines(), delimiter="\t", strict=True):
+                tabs = len(fields) - 1 if tabs < 0 else tabs
+                if len(record) > 1 and tabs > 0 and all(line.count("\t") == tabs for line in record):
+                    return False
+                record.clear()
         except csv.Error:
             return False
         return True
