@@ -284,7 +284,7 @@ def test_questions_are_told_by_the_ending_and_are_judged_by_f1(tmp_path):
 
 
 def test_a_metric_of_classes_judges_no_answers(tmp_path):
-    told = r"metric='macro_f1': .*kind 'span'\. Use one of exact_match, f1, .*default f1"
+    told = r"--metric macro_f1: .*kind 'span'\. Use one of exact_match, f1, .*default f1"
     with pytest.raises(ValueError, match=told):
         read_files(files(tmp_path, metric="macro_f1"))
 
@@ -433,7 +433,8 @@ def test_a_file_that_is_none_is_told_with_the_way_out(name, tmp_path):
 )
 def test_options_for_columns_are_refused(option, tmp_path):
     [(name, value)] = option.items()
-    with pytest.raises(ValueError, match=rf"{name}={value!r}: .*read as questions in SQuAD"):
+    spelling = f"--{name.replace('_', '-')}{'' if value is True else f' {value}'}"
+    with pytest.raises(ValueError, match=rf"{spelling}: .*read as questions in SQuAD"):
         read_files(files(tmp_path, **option))
 
 

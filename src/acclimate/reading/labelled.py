@@ -55,7 +55,7 @@ from acclimate.reading.labels import (
 from acclimate.reading.mentions import distinct_documents, has_spans, mention_rows, span_rows
 from acclimate.reading.source import QUESTION_COLUMNS, WORKBOOK, Source
 from acclimate.reading.splitting import BONDS, grouped, split_off
-from acclimate.reading.tables import Columns, FileRead, Row, read_rows, table_rows
+from acclimate.reading.tables import Columns, FileRead, Row, check_filled, read_rows, table_rows
 from acclimate.reading.tagged import (
     is_tagged_table,
     lists_of_tags,
@@ -243,6 +243,7 @@ def _rows(source: Source, labelled: LabelledFiles, fields: Fields | None) -> tup
             on_form: list[str] = []
             plain = [_plain(row) for row in read_rows(source, labelled.columns, notes=on_form)]
             if has_spans(plain):
+                check_filled(source, labelled.columns, plain)
                 rows, on_spans = span_rows(source, plain)
                 return rows, [*on_form, *on_spans]
         return mention_rows(source) if source.holds_mentions else tagged_rows(source, labelled.columns, fields)
@@ -264,6 +265,7 @@ def _rows(source: Source, labelled: LabelledFiles, fields: Fields | None) -> tup
             raise ValueError(f"{source.name}: contains no question. {way_out}")
     else:
         rows = list(read_rows(source, labelled.columns, mended=mended, notes=notes))
+        check_filled(source, labelled.columns, rows)
         if source.ending == WORKBOOK:
             notes = [f"{source.name} is an Excel workbook. It is read as a table."]
     switch = "repair=True" if is_python() else option("repair")
