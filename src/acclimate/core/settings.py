@@ -395,7 +395,7 @@ def _is_text(kind: Any, keys: Sequence[str]) -> bool:
     """Return True if the setting at these keys is a text or a path, but no number and no switch."""
     hints = [kind]
     for key in keys:
-        inner = [field_types(hint).get(key) for hint in hints if dataclasses.is_dataclass(hint)]
+        inner = [field_types(typing.cast(type, hint)).get(key) for hint in hints if dataclasses.is_dataclass(hint)]
         hints = [part for hint in inner for part in (typing.get_args(hint) if _is_union(hint) else [hint])]
     return not {str, Path}.isdisjoint(hints) and {int, float, bool}.isdisjoint(hints)
 
