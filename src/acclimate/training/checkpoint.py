@@ -178,7 +178,7 @@ class Log:
         self.before, self.number, self.hash = 0.0, start, hashlib.sha256()
         lines: list[dict[str, Any]] = []
         if ranks.is_first():
-            lines = read_log(directory, start)
+            lines = read_log(directory, start) if start else []
             content = b"".join(_log_lines(directory)[:start]) if start else b""
             self.before = float(_clock(directory).get("seconds", 0.0)) if start else 0.0
             self.hash.update(content)
@@ -415,7 +415,11 @@ def _check_names(
     expected = {f"model.{name}": list(tensor.shape) for name, tensor in places.items()}
     differences = [
         *(name for name, shape in expected.items() if shapes.get(name) != shape),
-        *(key for key in shapes.keys() - expected if key[:6] == "model." or key.split(".", 2)[2] not in parameters),
+        *(
+            key
+            for key in sorted(shapes.keys() - expected)
+            if key[:6] == "model." or key.split(".", 2)[2] not in parameters
+        ),
     ]
     if differences:
         raise files.DamagedError(
