@@ -108,6 +108,7 @@ def sentences(*more: str) -> str:
     return "".join(f"gene{number}\tB-X\nrow{number}\tO\n\n" for number in range(40)) + "\n\n".join(more)
 
 
+MIXED = "".join(f"gene{number}\tB-X\nrow\tE-X\nno{number}\tU-X\nother\tO\n\n" for number in range(40))
 PARTS_OF_SPEECH = sentences().replace("B-X", "NN")  # tags that no content tells from a second column
 
 
@@ -124,6 +125,14 @@ def parquet(columns: Mapping[str, Any]) -> Callable[[Path], None]:
 def one_text(**columns: Any) -> Callable[[Path], None]:
     """Parquet of 999 rows of one long text, which is stored once, and other columns."""
     return parquet({"text": pa.DictionaryArray.from_arrays(pa.array([0] * 999), ["a" * 99_999]), **columns})
+
+
+def few_texts(path: Path) -> None:
+    """Parquet of 4,000 rows with one of 300 long texts each, all of which every batch of rows holds."""
+    texts = [f"{number} {os.urandom(500).hex()}" for number in range(300)]
+    pa.parquet.write_table(
+        pa.table({"text": pa.DictionaryArray.from_arrays(pa.array([row % 300 for row in range(4_000)]), texts)}), path
+    )
 
 
 def packed_text(path: Path) -> None:
@@ -192,10 +201,12 @@ def tsv(case: str, content: Content, says: str, /, **stated: Any) -> Case:
     return words(case, "train.tsv", content, says, **stated)
 
 
-def lists(case: str, text: Any, label: Any, says: str, /, **group: Any) -> Case:
-    """The case of a row of words and tags behind good ones; group: the column of groups, and that of the row."""
-    content = word_lists({"text": text, "label": label, **group})
-    return words(case, "a.jsonl", content, says, **({"group": next(iter(group))} if group else {}))
+def lists(case: str, text: Any, label: Any, says: str, /, **groups: Any) -> Case:
+    """The case of a row of words and tags behind good ones; groups: the column of groups, of the row and one before."""
+    content = word_lists(
+        *({"text": text, "label": ["O"], name: "d"} for name in groups), {"text": text, "label": label, **groups}
+    )
+    return words(case, "a.jsonl", content, says, **({"group": next(iter(groups))} if groups else {}))
 
 
 def split(case: str, train: str, says: str, /, **stated: Any) -> Case:
@@ -267,6 +278,7 @@ TITLED = (
     "<MedlineCitation><PMID>7</PMID><Article><ArticleTitle>{}</ArticleTitle>"
     "<Abstract><AbstractText>It is so.</AbstractText></Abstract></Article></MedlineCitation>"
 )
+ARTICLE = f"{TITLED.format('A')}</PubmedArticle>"
 LAUGHS = (
     "<!DOCTYPE set [<!ENTITY a 'ha'>"
     + "".join(f"<!ENTITY {chr(98 + level)} '{f'&{chr(97 + level)};' * 10}'>" for level in range(9))
@@ -370,8 +382,8 @@ ROWS = [  # what is wrong with single rows: they are rejected, the others stay
     lines("a label that is an object", jsonl({"text": "a", "label": {"b": 1}}), "@:41 | {'b': 1} | make it a string"),
     lines(
         "a list of groups",
-        jsonl({"text": "a", "label": "no", "doc": [1]}),
-        "@:41 | 'doc' | [1] | a string",
+        jsonl({"text": "z", "label": "no", "doc": "d"}, {"text": "a", "label": "no", "doc": [1]}),
+        "@:42 | 'doc' | [1] | a string",
         group="doc",
     ),
     lines("a label among lists", listed("no"), "@:41 | 'no' | make it a list"),
@@ -392,7 +404,7 @@ ROWS = [  # what is wrong with single rows: they are rejected, the others stay
     lists("fewer tags than words", ["p53", "is"], ["O"], "@:41 | 2 words (column 'text'), but 1 tags | one tag"),
     lists("a number for a word", ["p53", 7], ["O", "O"], "@:41 | the word 7 is not a string | write it"),
     lists("a list for a tag", ["p53"], [["O"]], "@:41 | label | make it a string"),
-    lists("a list for an id", ["p53"], ["O"], "@:41 | the group (column 'name') is [1] | make it a string", name=[1]),
+    lists("a list for an id", ["p53"], ["O"], "@:42 | the group (column 'name') is [1] | make it a string", name=[1]),
     corpus("a bad line", "a.jsonl", '{"text": "a"}\n{"text"}\n', '@:2 | not valid JSON at column 8 | {"text"}'),
     corpus("a control character", "a.txt", "good\nb\x02d\n", r"@:2 | control character | \x02"),
     corpus("no id", "a.jsonl", '{"text": "a"}\n{"text": "b", "id": [1]}\n', "@:2 | id [1] | text nor a whole number"),
@@ -420,6 +432,7 @@ LABELS = [  # what the labels together cannot be
     csv("several labels without a separator", rows(), "@ | 'label' | 'no' | Name the separator", kind="multilabel"),
     csv("too few rows to split", numbered_rows(19), "@ | 19 rows | at least 20 | Add rows"),
     csv("one text only", "text,label\n" + "same,0\nsame,1\n" * 20, "@ | 40 rows cannot be split into | stay together"),
+    lines("empty groups", grouped(lambda text: ""), "@ | 'doc' is empty in every row | --group doc", group="doc"),
     lines("one group only", grouped(lambda text: "d"), "@ | 40 rows | split into | 1 set of | --group", group="doc"),
     split(
         "a group in two files",
@@ -433,11 +446,17 @@ LABELS = [  # what the labels together cannot be
 
 STATED = [  # what is asked for
     csv("an unknown metric", rows(), "'makro_f1' | macro_f1", metric="makro_f1"),
-    csv("a metric for numbers", rows(), "'pearson' | score | 'sequence' | one of accuracy, micro_f1", metric="pearson"),
-    csv("an unknown kind", rows(), "kind='scores' | nearest is 'score' | Choose one", kind="scores"),
-    csv("too few tokens", rows(), "max_tokens=7 | at least 8", max_tokens=7),
-    csv("text and label in one", rows(), "label='text' | same column as text | Name two different", label="text"),
-    csv("a separator", rows(), "separator=',' | kind='sequence' | multilabel", separator=",", kind="sequence"),
+    csv(
+        "a metric for numbers",
+        rows(),
+        "--metric pearson | score | 'sequence' | one of accuracy, micro_f1",
+        metric="pearson",
+    ),
+    csv("a metric of no label", rows(), "of yess: | 'yess' | nearest is 'yes'", metric="accuracy_and_f1 of yess"),
+    csv("an unknown kind", rows(), "--kind scores | nearest is 'score' | Choose one", kind="scores"),
+    csv("too few tokens", rows(), "--max-tokens 7 | at least 8", max_tokens=7),
+    csv("text and label in one", rows(), "--label text | same column as text | Name two different", label="text"),
+    csv("a separator", rows(), "--separator , | --kind sequence | multilabel", separator=",", kind="sequence"),
     csv("train as test", rows(), "@ | for train and for test | Remove --test", test="train.csv"),
     split("train as test, by a link", rows(), "test.csv | for train and for test | Remove --test", test=link_to_train),
 ]
@@ -453,9 +472,11 @@ TAGGED = [  # words and their tags
     tsv("one tag only", sentences().replace("B-X", "O"), "@ | every word has the tag 'O' | Name the right file"),
     split("a tag that train lacks", sentences(), "test.tsv:1 | 'B-Y' | nearest there is 'B-X'", test="p53\tB-Y\n"),
     tsv("tags of two schemes", sentences("p53\tM-X\ngene\tI-X\n"), "@:121 | 'M-X' | 'B-X' | Correct it"),
+    tsv("letters of two schemes", MIXED, "tags of two schemes (B, E, U) | word_accuracy", metric="entity_f1"),
     tsv("no entities", sentences().replace("B-X", "$"), "@ | '$' | begin with B- | word_accuracy", metric="entity_f1"),
-    tsv("accuracy of words", sentences(), "metric='accuracy' | kind 'tokens' | word_accuracy", metric="accuracy"),
-    tsv("pairs of tagged words", sentences(), "pair='other' | kind 'tokens' | Remove it", pair="other"),
+    tsv("accuracy of words", sentences(), "--metric accuracy | kind 'tokens' | word_accuracy", metric="accuracy"),
+    tsv("pairs of tagged words", sentences(), "--pair other | kind 'tokens' | Remove it", pair="other"),
+    tsv("groups of lines of words", sentences(), "--group doc | @ | without columns | Remove it", group="doc"),
     tsv("a long line of words", sentences("p" * (3 << 20) + "\tO\n"), "@:121 | without a line end | Split the line"),
     words("a bomb of words", "a.tsv.gz", gzip.compress(b"p53\tO\n\n" * (1 << 18)), "@ | decompression bomb"),
     tsv("words that are not UTF-8", sentences().encode() + b"caf\xe9\tO\n", "@:121 | 0xe9 | iconv"),
@@ -483,6 +504,7 @@ CORPORA = [  # raw text
     corpus("one text in each row of a corpus", "a.parquet", one_text(), "@ | times its size | bomb | .jsonl"),
     corpus("a billion laughs", "a.xml", article(TITLED.format("&j;"), before=LAUGHS), "@:1 | entity 'a' | expand"),
     corpus("a file as entity", "a.xml", article(TITLED.format("&file;"), before=OUTSIDE), "@:1 | entity 'file'"),
+    corpus("an article in an article", "a.xml", article(f"<PubmedArticle>{ARTICLE}"), "@:1 | within another | Fetch"),
     corpus("XML of something else", "a.xml", "<set><item/></set>", "@ | no PubmedArticle | 'set' | Convert"),
     corpus("an endless article", "a.xml", article(TITLED.format("a" * (1 << 20))), "@:1 | 1,048,576 characters"),
     below("no field in a dataset", saved(column="body"), "data-0.arrow | 'text' | its fields are ['body'] | Rename"),
@@ -493,9 +515,13 @@ CORPORA = [  # raw text
     below("a dataset damaged", saved() | {"data-0.arrow": bytes(99)}, "data-0.arrow | damaged | again"),
 ]
 
+HOT = {"text": "label", "label": ("a", "b")}
 KEPT = [  # what only looks bad, or would do harm elsewhere: it is read as it stands
     csv("a byte order mark", b"\xef\xbb\xbf" + rows(("a", "yes")).encode(), "'a' | 'yes'"),
     csv("mixed line ends", rows().replace("\n", "\r\n", 9) + "a,no\rb,yes\r\nc,no\n", "train:43 | 'c'"),
+    table("quotes in two rows", "a.tsv", rows(('"a', "no"), ('b"', "yes")).replace(",", "\t"), """'b"' | 'yes'"""),
+    csv("a text called label", "label,a,b\n" + "".join(f"t{n},{n % 2},1\n" for n in range(40)), "'t39'", **HOT),
+    corpus("texts stored once", "a.parquet", few_texts, "'99 "),
     csv("a formula", rows(("=HYPERLINK(1)", "yes")), "'=HYPERLINK(1)'"),
     csv("markup", rows(("<script>alert(1)</script>", "<b>"), ("b", "<b>")), "'<b>'"),
     csv("a quoted line end", rows(('"one\ntwo, ""three"""', "yes")), r"""'one\ntwo, "three"'"""),

@@ -132,6 +132,14 @@ def test_damaged_modules_are_refused_before_any_training(content, message, curre
     assert not (tmp_path / "out" / "log.jsonl").exists()
 
 
+@pytest.mark.parametrize("content", ['{"name": "app"}', '[{"path": "src"}]', '["src"]'])
+def test_modules_of_a_stranger_in_the_folder_above_are_not_read(content, tmp_path):
+    (tmp_path / "model").mkdir()
+    (tmp_path / "modules.json").write_text(content)
+    assert sentence_modules(tmp_path / "model") is None
+    assert identity("~nobody-of-this-name/model") == "~nobody-of-this-name/model"
+
+
 def test_a_change_of_a_module_makes_another_model_of_it(current, pretrained):
     before = identity(current)
     config = current / "1_Pooling" / "config.json"

@@ -219,13 +219,13 @@ def test_rejected_rows_are_counted_in_each_file(tmp_path):
     assert found.splits["test"][0].id == "test:1"
 
 
-def test_ids_are_unique_where_files_bear_the_same_name(tmp_path):
+@pytest.mark.parametrize(("labels", "end"), [(["a", "b"], ""), (["\"[[0, 3, 'X']]\"", "[]"], ":1")])
+def test_ids_are_unique_where_files_bear_the_same_name(tmp_path, labels, end):
     stated = LabelledFiles(
-        csv(tmp_path / "one" / "data.csv", ["a", "b"] * 20),
-        test=csv(tmp_path / "two" / "data.csv", ["a", "b"], 100),
+        csv(tmp_path / "one" / "data.csv", labels * 20), test=csv(tmp_path / "two" / "data.csv", labels, 100)
     )
     found = read_files(stated)
-    assert [row.id for row in found.splits["test"]] == ["test/data:1", "test/data:2"]
+    assert [row.id for row in found.splits["test"]] == [f"test/data:1{end}", f"test/data:2{end}"]
     ids = [row.id for rows in found.splits.values() for row in rows]
     assert len(set(ids)) == len(ids) == 42
 
@@ -284,7 +284,7 @@ def test_questions_are_told_by_the_ending_and_are_judged_by_f1(tmp_path):
 
 
 def test_a_metric_of_classes_judges_no_answers(tmp_path):
-    told = r"metric='macro_f1': .*kind 'span'\. Use one of exact_match, f1, .*default f1"
+    told = r"--metric macro_f1: .*kind 'span'\. Use one of exact_match, f1, .*default f1"
     with pytest.raises(ValueError, match=told):
         read_files(files(tmp_path, metric="macro_f1"))
 
@@ -433,7 +433,8 @@ def test_a_file_that_is_none_is_told_with_the_way_out(name, tmp_path):
 )
 def test_options_for_columns_are_refused(option, tmp_path):
     [(name, value)] = option.items()
-    with pytest.raises(ValueError, match=rf"{name}={value!r}: .*read as questions in SQuAD"):
+    spelling = f"--{name.replace('_', '-')}{'' if value is True else f' {value}'}"
+    with pytest.raises(ValueError, match=rf"{spelling}: .*read as questions in SQuAD"):
         read_files(files(tmp_path, **option))
 
 

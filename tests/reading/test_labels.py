@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -216,7 +217,7 @@ def test_numbers_are_classes_even_if_the_names_are_numbers(tmp_path):
         read_files(
             LabelledFiles(table(tmp_path / "named.csv", [{"label": "xy"[n % 2]} for n in range(60)]), labels=("a", "b"))
         )
-    with pytest.raises(ValueError, match="kind='score' has one number per row"):
+    with pytest.raises(ValueError, match="--kind score has one number per row"):
         read_files(LabelledFiles(file, kind="score", labels=("1", "2", "3")))
 
 
@@ -238,18 +239,20 @@ def test_names_in_metadata_name_the_numbers_of_a_test_file_and_no_scores(tmp_pat
 
 @pytest.mark.parametrize(
     ("value", "name"),
-    [("a b", "a b"), (1, "1"), (True, "True"), (2.0, "2"), (0.5, None), (" ", None), (None, None), ("a\0", None)],
+    [("a b", "a b"), (1, "1"), (True, "True"), (2.0, "2"), (0.5, None), (" ", None), (Decimal(1), None), ("a\0", None)],
 )
 def test_the_class_of_a_label(value, name):
     """A table with gaps stores whole numbers as 2.0."""
     label, reason = class_name(value, "label")
     assert label == name
     assert ("column 'label'" in reason) == (name is None)
+    assert ("--kind score" in reason) == (value in (0.5, 1) and name is None)
 
 
-def test_groups_that_are_spelt_alike_are_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("labels", ["xy", [[[0, 3, "X"]], []]])
+def test_groups_that_are_spelt_alike_are_one(tmp_path: Path, labels: Sequence[Any]) -> None:
     groups = [["d{}", "D{} "][n % 2].format(n // 4) for n in range(80)]
-    path = table(tmp_path / "train.csv", [{"label": "xy"[n % 2], "group": group} for n, group in enumerate(groups)])
+    path = table(tmp_path / "train.csv", [{"label": labels[n % 2], "group": group} for n, group in enumerate(groups)])
     read = read_files(LabelledFiles(path, group="group"))
     homes = [{example.group.strip().lower() for example in rows} for rows in read.splits.values()]
     assert sum(map(len, homes)) == len(set.union(*homes)) == 20

@@ -83,27 +83,20 @@ def test_of_mentions_that_overlap_the_longest_is_kept():
     )
 
 
-def test_discontinuous_mentions_by_name():
+def test_a_discontinuous_mention_is_tagged_with_the_words_between():
     given = document("breast and ovarian cancer", "Disease:ovarian cancer", "Disease:breast+cancer")
     whole = tagged([given], "BIO")
     assert entities(whole.examples[0].label) == {(0, 3, "Disease")}
     assert (whole.discontinuous, len(whole.dropped)) == (1, 1)
-    drop = tagged([given], "BIO", discontinuous="drop")
-    assert entities(drop.examples[0].label) == {(2, 3, "Disease")}
-    assert drop.discontinuous == 0
-    assert "Disease T2, 'breast cancer', is discontinuous" in drop.dropped[0].reason
 
 
-def test_entities_that_touch_are_one_in_io_and_only_the_types_asked_for_count():
+def test_entities_that_touch_are_one_in_io():
     given = document("calcium chloride", "Drug:calcium", "Drug:chloride")
     assert tagged([given], "BIO").merged == 0
     read = tagged([given], "IO")
     assert read.examples[0].label == ("I-Drug", "I-Drug")
     assert read.merged == 1
     assert "touch another of the same type" in notes_on_mentions(read, where="x")[0]
-    read = tagged([document(TEXT, "Dose:5 mg", "Dose+:Aspirin (5 mg)", "Drug:Aspirin")], "BIO", types=("Drug",))
-    assert entities(read.examples[0].label) == {(0, 0, "Drug")}
-    assert (read.mentions, read.dropped) == (1, ())
 
 
 def test_no_sentence_ends_within_a_mention_and_rejected_documents_are_counted():
@@ -117,12 +110,12 @@ def test_no_sentence_ends_within_a_mention_and_rejected_documents_are_counted():
     assert [rejected.place for rejected in read.rejected] == ["a.ann:3", "b.ann:1"]
 
 
-def corpus(folder: Path, documents: int, bad: int = 0) -> Path:
+def corpus(folder: Path, documents: int, bad: int = 0, dose: str = "") -> Path:
     """BRAT's: two sentences a document, two mentions in the first, a note and a relation."""
     folder.mkdir()
     for number in range(documents):
         drug = f"drug{number}"
-        text = f"We gave {drug} to rats. They slept {number} h."
+        text = f"We gave {drug} to rats. They slept {number}{dose} h."
         (folder / f"{number}.txt").write_text(text)
         place = 8 + (number < bad)
         lines = [
@@ -131,7 +124,7 @@ def corpus(folder: Path, documents: int, bad: int = 0) -> Path:
             "#1\tAnnotatorNotes T1\tx",
             "R1\tin Arg1:T1 Arg2:T2",
         ]
-        (folder / f"{number}.ann").write_text("\n".join(lines))
+        (folder / f"{number}.ann").write_text("\n".join(lines), encoding=("utf-8", "utf-8-sig")[number % 2])
     return folder
 
 
@@ -147,6 +140,11 @@ def test_a_folder_of_brats_is_a_labelled_file(tmp_path):
     notes = " ".join(read.notes)
     assert "not used: note (28), relation (28)" in notes
     assert "2 of 58 rows were rejected; the first is 0.ann:1: document '0', mention 'T1'" in notes
+    stated = LabelledFiles(tmp_path / "corpus", test=corpus(tmp_path / "other", 3, dose=".5"), kind="tokens")
+    assert {example.group for example in read_files(stated).splits["test"]} == {"test/0", "test/1", "test/2"}
+    for options in ({"group": "nope"}, {"id": "a"}, {"text": "b"}):
+        with pytest.raises(ValueError, match="documents with mentions, without columns"):
+            read_files(replace(stated, **options))
 
 
 def test_pubtator_and_bioc_are_labelled_files_too(tmp_path):

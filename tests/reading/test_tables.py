@@ -108,7 +108,7 @@ def test_every_line_end_ends_a_record_and_parquet_has_none(tmp_path, name, conte
 def test_optional_columns_and_unchecked_labels(tmp_path):
     path = tmp_path / "pairs.jsonl"
     rows = [
-        {"t": "a", "l": 1, "p": "b", "g": "doc", "i": 7},
+        {"t": "a", "l": 1, "p": "b", "g": "doc", "i": 7.0},
         {"t": "c", "l": True, "p": None, "g": "", "i": "x"},
         {"t": "d", "l": 2.0, "i": "y"},
     ]

@@ -198,6 +198,10 @@ def test_labels_that_were_changed_are_not_opened(tmp_path):
     assert task.looks() == []
     with pytest.raises(files.DamagedError, match=r"sealed.json is damaged"):
         open_prepared(task.path)
+    with files.new_directory(tmp_path / "older") as temporary:
+        files.write_json(temporary / "task.json", {"name": "a"})
+    with pytest.raises(files.DamagedError, match=r"task.json is damaged: it lacks hashes, kind"):
+        open_prepared(tmp_path / "older")
 
 
 def test_a_line_that_a_crash_tore_is_still_a_look(tmp_path):

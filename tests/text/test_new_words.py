@@ -176,11 +176,12 @@ def test_tokens_that_were_added_behind_the_vocabulary_keep_their_ids(cutter):
     assert ids(made, "rats [PROMPT 1] of") == ids(backend, "rats [PROMPT 1] of")
 
 
-def test_rare_strings_are_left_out_where_memory_is_bounded_and_told(tokenizers):
+def test_rare_strings_are_left_out_where_memory_is_bounded_and_told(tokenizers, monkeypatch):
     cutter = Cutter(tokenizers["wordpiece"].backend_tokenizer)
     texts = ["rat " * 50 + "owner " * 20] + [" ".join(f"w{number}x{each}" for each in range(9)) for number in range(9)]
     whole = count_parts(Texts(*texts), cutter)
-    few = count_parts(Texts("x" * (1 << 20), *texts), cutter, most=60)
+    monkeypatch.setattr("acclimate.text.new_words._MOST", 60)
+    few = count_parts(Texts("x" * (1 << 20), *texts), cutter)
     assert (whole.counts["rat"], whole.counts["owner"], whole.left_out) == (50, 20, 0)
     assert few.counts["rat"] >= 49  # the one at the beginning has no blank before it, so it is rare
     assert few.counts["owner"] == 20

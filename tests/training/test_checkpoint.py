@@ -37,8 +37,9 @@ def test_the_newest_two_states_are_kept_and_the_last_step_needs_none(case, tmp_p
     assert states(tmp_path) == ["state-000000002", "state-000000003"]
     for state in tmp_path.glob("state-*"):
         files.check_manifest(state)
+    (tmp_path / "state-best").mkdir()
     finish(tmp_path)
-    assert states(tmp_path) == []
+    assert states(tmp_path) == ["state-best"]
 
 
 @pytest.mark.parametrize("damage", ["truncated", "changed", "without manifest", "gone"])
@@ -78,7 +79,7 @@ def test_the_log_is_cut_back_to_the_state(case, tmp_path):
     out = tmp_path / "longer"
     run(case, out, until=3)
     with open(out / LOG, "a") as log:  # lines of steps that no state was saved after, the last one torn by a kill
-        log.write('{"step": 3, "loss": 9}\n{"step": 4, "lo')
+        log.write('{"step": 3, "lo\n{"step": 4, "lo')
     run(case, out)
     assert (out / LOG).read_bytes() == (tmp_path / "whole" / LOG).read_bytes()
 
@@ -92,7 +93,7 @@ def test_a_state_holds_no_pickle(case, tmp_path):
 def test_a_state_of_another_model_is_refused(case, tmp_path):
     run(case, tmp_path, until=3)
     other = conformance.OBJECTIVES["masked language, electra"]().objective(0.1)
-    with pytest.raises((files.DamagedError, KeyError)):
+    with pytest.raises(files.DamagedError, match=r"state-\d+ does not fit the model: .* version .*Remove"):
         restore(other, adamw(other, conformance.PLAN), tmp_path)
 
 

@@ -14,7 +14,19 @@ from safetensors.torch import save_file
 import conformance
 from acclimate.core import files
 from acclimate.core.types import Batch, Checkpoint, Progress, unwatched
-from acclimate.training.checkpoint import CLOCK, FAR, LEAST, LOG, NARROWEST, WINDOW, Spikes, finish, read_log, resumable
+from acclimate.training.checkpoint import (
+    CLOCK,
+    FAR,
+    LEAST,
+    LOG,
+    NARROWEST,
+    WINDOW,
+    Log,
+    Spikes,
+    finish,
+    read_log,
+    resumable,
+)
 from acclimate.training.objective import Objective
 from acclimate.training.plan import Plan
 from acclimate.training.run import CHECKPOINT, RUN, finished, run
@@ -253,6 +265,8 @@ def test_a_run_that_was_stopped_finds_the_spikes_of_one_that_was_not_and_counts_
         steps = list(resumable(Fixed(), stream, PLAN_SPIKES, out, until=until, save_seconds=1000))
     assert (out / LOG).read_bytes() == (tmp_path / "whole" / LOG).read_bytes()
     assert (steps[-1].spent.tokens, steps[-1].spent.flops) == (whole[-1].tokens, whole[-1].flops) == (210, 140.0)
+    with Log(out, 70) as log:
+        assert log.spikes.first == [line["loss"] for line in read_log(out)[:LEAST]]
 
 
 def test_the_log_of_a_run_without_spikes_has_no_word_of_them(tmp_path):

@@ -23,6 +23,7 @@ from acclimate.models.loading import load_tokenizer, resolved, short_names
 from acclimate.reports.page import Page, Section, amount, page, share, sheet
 from acclimate.text.corpus import Corpus
 from acclimate.text.terms import Term, characteristic, count_words, given_terms
+from acclimate.text.untrusted import text_lines
 from acclimate.text.vectors.of_vocabulary import piece_texts
 from acclimate.text.vocabulary import KINDS, VocabularyKind, train_tokenizer
 
@@ -416,7 +417,7 @@ def _terms(
     """Return the given terms, or those that stand out against general text; none if there is neither."""
     if terms_file is None and general is None:
         return []
-    lines = None if terms_file is None else terms_file.read_text(encoding="utf-8").splitlines()
+    lines = None if terms_file is None else [line for _, line in text_lines(terms_file)]
     in_texts = count_words(corpus, watch=watch)
     general_counts = None if general is None else count_words(general, stage="words of general text", watch=watch)
     if lines is not None:

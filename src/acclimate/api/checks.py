@@ -4,6 +4,7 @@ verb has what it needs. Each takes what was typed, by the names of the verb's pa
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -110,7 +111,7 @@ def check_method(parameters: Mapping[str, Any]) -> None:
     for name in (name for name in RAW_TEXT if getattr(recipe, name, Path()) != Path()):
         check_raw_text(getattr(recipe, name))
     for name in (name for name in FILES if getattr(recipe, name, "") not in ("", Path())):
-        if not Path(getattr(recipe, name)).expanduser().is_file():
+        if not Path(os.path.expanduser(getattr(recipe, name))).is_file():
             raise ValueError(f"{name} = {getattr(recipe, name)}: there is no such file")
     tasks = [getattr(recipe, "task", Path()), *getattr(recipe, "tasks", ())]
     for path in (path for path in tasks if path != Path()):

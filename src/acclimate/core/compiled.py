@@ -20,16 +20,15 @@ Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 BARE: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # saves a sixth of the time to compile
 
 
-def compiled(function: Kernel, *, fastmath: bool | set[str] = False, error_model: str = "python") -> Kernel:
+def compiled(function: Kernel, *, fastmath: bool | set[str] = False) -> Kernel:
     """Compile a function that Python calls, on its first call, and cache it on disk if the place is writable.
 
     numba's cache holds pickles. So it is used only where `only_ours` is True.
 
     numba renews a cached function when its file changes; after a change of this file, `touch` those that import it.
-    fastmath     as in numba; "reassoc" allows sums in any order, so that vector instructions can take them
-    error_model  as in numba; "numpy" divides by 0 without an exception
+    fastmath: as in numba; "reassoc" allows sums in any order, so that vector instructions can take them
     """
-    compiler = partial(numba.njit, nogil=True, fastmath=fastmath, error_model=error_model, no_cfunc_wrapper=True)
+    compiler = partial(numba.njit, nogil=True, fastmath=fastmath, no_cfunc_wrapper=True)
     try:
         cached = compiler(cache=True)(function)
     except RuntimeError as error:
@@ -69,13 +68,9 @@ def _warn(place: str) -> None:
     )
 
 
-def part(function: Kernel, *, fastmath: bool | set[str] = False, inline: bool = False) -> Kernel:
-    """Compile a function that only compiled functions call; a call from Python would crash.
-
-    inline  copy it to where it is called. It saves counting references to the arrays that a small function is given.
-    """
-    how: dict[str, Any] = {**BARE, "inline": "always" if inline else "never"}
-    return cast(Kernel, numba.njit(nogil=True, fastmath=fastmath, **how)(function))
+def part(function: Kernel, *, fastmath: bool | set[str] = False) -> Kernel:
+    """Compile a function that only compiled functions call; a call from Python would crash."""
+    return cast(Kernel, numba.njit(nogil=True, fastmath=fastmath, **BARE)(function))
 
 
 def run_threads(loop: Callable[..., Any], bounds: Sequence[int], *arguments: Any) -> None:

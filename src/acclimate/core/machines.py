@@ -180,7 +180,7 @@ def _call(function: Callable[[Input], Output], item: Input, version: str) -> Out
 
 
 def _result(task: ray.ObjectRef[Any]) -> Any:
-    """Return a task's result, or raise what its function raised. Raises RuntimeError if Ray gave the task up."""
+    """Return a task's result, or raise what its function raised. Raises ChildProcessError if Ray gave the task up."""
     import ray
 
     try:
@@ -188,7 +188,7 @@ def _result(task: ray.ObjectRef[Any]) -> Any:
     except ray.exceptions.RayTaskError as error:
         raise error.cause from error
     except ray.exceptions.RayError as error:
-        raise RuntimeError(
+        raise ChildProcessError(
             f"a task on the Ray cluster died and Ray did not restart it: {error}. Finished work is kept. Give the "
             "same command again to continue"
         ) from error

@@ -185,7 +185,7 @@ def json_schema(schema: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _spec(hint: Any, specs: dict[str, Any]) -> Spec:
-    """Return the plain data of a type; put the classes of its groups into `found`."""
+    """Return the plain data of a type; put the classes of its groups into `specs`."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is Literal:
         return {"choice": list(arguments)}
@@ -204,7 +204,7 @@ def _spec(hint: Any, specs: dict[str, Any]) -> Spec:
 
 
 def _hint(spec: Spec, classes: Any) -> Any:
-    """Return the type that a spec describes. made: returns the stand-in of a group."""
+    """Return the type that a spec describes. classes: returns the stand-in of a group."""
     if isinstance(spec, str):
         return PLAIN[spec]
     [(kind, inner)] = spec.items()

@@ -17,7 +17,7 @@ import os
 import tomllib
 import types
 import typing
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -224,7 +224,7 @@ def from_toml(kind: type[T], path: Path, *, base: T | None = None) -> T:
     """
     content = recipe_file(path).read_bytes()
     try:
-        values = tomllib.loads(content.decode("utf-8"))
+        values = tomllib.loads(content.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         raise ValueError(f"{path}:{line}: not UTF-8 ({error.reason}). Save the file in UTF-8") from error
@@ -282,6 +282,8 @@ def override(recipe: T, assignments: Iterable[str]) -> T:
                 )
             current_inner = current_inner[parent]
         value = _parse(text)
+        if not isinstance(value, str | list | dict) and _is_text(type(recipe), [*parents, last]):
+            value = text.strip()
         _join(values, nested({key: value}), f"command line: {key}")
     return from_mapping(type(recipe), values, where="command line", base=recipe)
 
@@ -389,6 +391,19 @@ def plain_value(value: Any) -> Any:
     return value
 
 
+def _is_text(kind: Any, keys: Sequence[str]) -> bool:
+    """Return True if the setting at these keys is a text or a path, but no number and no switch."""
+    hints = [kind]
+    for key in keys:
+        inner = [field_types(typing.cast(type, hint)).get(key) for hint in hints if dataclasses.is_dataclass(hint)]
+        hints = [part for hint in inner for part in (typing.get_args(hint) if _is_union(hint) else [hint])]
+    return not {str, Path}.isdisjoint(hints) and {int, float, bool}.isdisjoint(hints)
+
+
+def _is_union(hint: Any) -> bool:
+    return typing.get_origin(hint) in (types.UnionType, typing.Union)
+
+
 def _parse(text: str) -> Any:
     try:
         return tomllib.loads(f"value = {text}")["value"]
@@ -402,7 +417,7 @@ def _parse(text: str) -> Any:
 def _convert(hint: Any, value: Any, *, where: str, key: str) -> Any:
     """`value` as the type `hint`, or a ValueError; never a silent change of meaning."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if origin in (types.UnionType, typing.Union):
+    if _is_union(hint):
         if value is None:
             return None
         options = [argument for argument in arguments if argument is not type(None)]

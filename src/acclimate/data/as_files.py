@@ -136,7 +136,7 @@ def raw_text(held: Any, *, column: str = "text", choice: HubChoice = HubChoice()
         return joined_corpora(held)
     if isinstance(held, str) and not held:
         raise ValueError("the path of raw text is empty. Name a file or folder, or leave it out")
-    if isinstance(held, str | Path) and not is_hub_id(held) and not _has_splits(Path(held).expanduser()):
+    if isinstance(held, str | Path) and not is_hub_id(held) and not _has_splits(Path(os.path.expanduser(held))):
         return Path(held)
     if not isinstance(held, str | Path | Mapping) and isinstance(held, Iterable) and not is_table(held):
         held = held.tolist() if hasattr(held, "tolist") else list(held)  # pandas', NumPy's and Arrow's columns
@@ -252,7 +252,7 @@ def is_hub_id(held: str | Path) -> bool:
     from acclimate.data.hub import CSV, parsed
 
     name = str(held)
-    return not Path(held).expanduser().exists() and (CSV.fullmatch(name) is not None or parsed(name) is not None)
+    return not Path(os.path.expanduser(held)).exists() and (CSV.fullmatch(name) is not None or parsed(name) is not None)
 
 
 def source_of(held: Any, choice: HubChoice) -> Source | None:
@@ -262,7 +262,7 @@ def source_of(held: Any, choice: HubChoice) -> Source | None:
             from acclimate.data.hub import csv_source, hub_source
 
             return csv_source(str(held)) or hub_source(str(held), config=choice.config, revision=choice.revision)
-        return _open_folder(Path(held).expanduser())
+        return _open_folder(Path(os.path.expanduser(held)))
     if isinstance(held, tuple) and len(held) == len(SPLITS) and not isinstance(held[0], Mapping):
         held = {split: part for split, part in zip(SPLITS, held, strict=True) if part is not None}
     if isinstance(held, Mapping) and not is_table(held):

@@ -5,6 +5,7 @@ A directory's tokenizer.json is read by `tokenizers` alone, in a hundredth of th
 
 from __future__ import annotations
 
+import os
 import random
 from bisect import bisect_right
 from collections import Counter
@@ -67,7 +68,7 @@ def reader(model: str) -> Reader:
 
     Raises ValueError if it has no readable tokenizer, or no safetensors weights.
     """
-    directory = Path(model).expanduser()
+    directory = Path(os.path.expanduser(model))
     if directory.is_dir():
         require_usable(directory)
     vocabulary = directory / "tokenizer.json"

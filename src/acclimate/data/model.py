@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
@@ -55,7 +56,7 @@ def open_model(model: str | None) -> OpenedModel | None:
     """Return the model of a directory or hub id; None for none. A model that cannot be read has a `fault`."""
     if model is None:
         return None
-    name = Path(model).name if Path(model).expanduser().is_dir() else model
+    name = Path(model).name if Path(os.path.expanduser(model)).is_dir() else model
     try:
         return OpenedModel(name, reader(model), model_facts(model))
     except ValueError as error:
@@ -93,7 +94,7 @@ def _directory(model: str) -> Path:
     """Return the directory of a checkpoint; for a hub id, that in the hub's cache."""
     from huggingface_hub import try_to_load_from_cache
 
-    path = Path(model).expanduser()
+    path = Path(os.path.expanduser(model))
     if path.is_dir():
         return path
     cached = try_to_load_from_cache(model, "config.json")
@@ -108,7 +109,7 @@ def _shapes(directory: Path, model: str) -> dict[str, tuple[int, ...]] | None:
 
     headers = weight_headers(directory).items()
     shapes = {name: shape for name, (kind, shape) in headers if kind.startswith(("F", "BF"))}  # not position ids
-    if shapes or Path(model).expanduser().is_dir():
+    if shapes or Path(os.path.expanduser(model)).is_dir():
         return shapes or None
     if not hub_answers():
         return None

@@ -90,8 +90,6 @@ FROM_BEHIND_PADDING = frozenset(
     xlm-roberta-xl xmod
     """.split()  # noqa: SIM905
 )
-# Families without a table of positions: they compute positions beyond max_position_embeddings, the length in training.
-ROTARY = frozenset(("esmc", "eurobert", "gte", "jina_embeddings_v3", "modernbert", "nomic_bert", "ultrabert"))
 
 GatedPart = Literal["heads", "intermediate", "output", "embeddings"]  # H, I, O, E of Table 3
 LoraLayers = Literal["attention", "all"]  # linear layers that have low-rank adapters
@@ -263,9 +261,9 @@ def first_position(family: str, pad: int | None) -> int:
 def positions_read(config: Mapping[str, Any]) -> int | None:
     """Return the number of tokens that a model reads at once, prompt included, by its config; None: not limited there.
 
-    Most families have a table of max_position_embeddings positions, some of which precede a row's first. The families
-    of ROTARY read more, but state the length that they were trained at. DeBERTa without absolute positions, such as
-    DeBERTa-v3, and Funnel know only distances, which they limit themselves: no length is too long.
+    Most families have a table of max_position_embeddings positions, some of which precede a row's first. Those with
+    rotary positions read more, but state the length that they were trained at. DeBERTa without absolute positions, such
+    as DeBERTa-v3, and Funnel know only distances, which they limit themselves: no length is too long.
     """
     family, positions = family_in(config), config.get("max_position_embeddings")
     distances_only = family in ("deberta", "deberta-v2") and config.get("position_biased_input") is False

@@ -421,7 +421,7 @@ def locate(model: str | os.PathLike[str]) -> str:
             f"'{SCRATCH}' is not a model: race {option('model', SCRATCH)} pretrains a small encoder first. Give a "
             f"directory, a hub id or {EMBEDDED}; for your directory write ./{SCRATCH}"
         )
-    path = Path(model).expanduser()
+    path = Path(os.path.expanduser(model))
     if path.is_dir():
         return str(path)
     if path.exists():
@@ -478,7 +478,7 @@ def resolved(model: str | os.PathLike[str]) -> str:
     """
     if model == EMBEDDED:
         return str(embedded())
-    path = Path(model).expanduser()
+    path = Path(os.path.expanduser(model))
     if str(path) in (EMBEDDED, SCRATCH):  # typed as ./embedded: without its dot it would mean another model
         path = Path(os.path.abspath(path))
     if (path / "checkpoint" / "config.json").is_file():
@@ -499,7 +499,7 @@ def identity(model: str | os.PathLike[str]) -> str:
     """
     from acclimate.models.sentence_modules import sentence_modules
 
-    directory = embedded() if model == EMBEDDED else Path(model).expanduser()
+    directory = embedded() if model == EMBEDDED else Path(os.path.expanduser(model))
     if not directory.is_dir():
         return os.fspath(model)
     content = hashlib.sha256()
@@ -521,7 +521,7 @@ def origin(model: str | os.PathLike[str]) -> str:
     """
     if (name := os.fspath(model)) in ("", EMBEDDED, str(FOLDER)):
         return EMBEDDED if name else ""
-    directory = Path(model).expanduser()
+    directory = Path(os.path.expanduser(model))
     if not directory.is_dir():
         return model if isinstance(model, str) and HUB_ID.fullmatch(model) else ""
     about = read_json(directory / formats.PROVENANCE) if (directory / formats.PROVENANCE).exists() else None

@@ -106,7 +106,7 @@ def sentence_modules(model: str | os.PathLike[str]) -> SentenceModules | None:
     Raises ValueError, naming the file, if modules.json is damaged, and if the hub cannot be reached and its cache
     does not have the encoder either.
     """
-    directory = Path(model).expanduser()
+    directory = Path(os.path.expanduser(model))
     if not directory.is_dir():
         fetched = _fetched(os.fspath(model))
         return None if fetched is None else read_modules(fetched)
@@ -115,8 +115,10 @@ def sentence_modules(model: str | os.PathLike[str]) -> SentenceModules | None:
     if (directory / MODULES).is_file():
         return read_modules(directory)
     if (directory.parent / MODULES).is_file():  # the folder 0_Transformer of an older version
-        modules = read_modules(directory.parent)
-        return modules if modules.encoder.resolve() == directory.resolve() else None
+        listed = read_json(directory.parent / MODULES, way_out=WAY_OUT)
+        first = listed[0] if isinstance(listed, list) and listed and isinstance(listed[0], dict) else {}
+        encoder = directory.parent / str(first.get("path"))
+        return read_modules(directory.parent) if encoder.resolve() == directory.resolve() else None
     return None
 
 

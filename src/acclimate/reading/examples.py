@@ -5,7 +5,6 @@ Labels and groups get one spelling over all files. An id is in one row, and a gr
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -100,16 +99,15 @@ def examples_of(files: Mapping[Split, LabelledRows], kind: Kind) -> dict[Split, 
 
     Raises ValueError if an id occurs twice over all files, or a group is in two of them.
     """
-    stems = Counter(file.source.stem for file in files.values())
     place_of_id: dict[str, str] = {}
     home_of_group: dict[str, tuple[Split, str]] = {}
     splits: dict[Split, list[Example]] = {}
     for split, file in files.items():
-        stem = file.source.stem
-        name = stem if stems[stem] == 1 else f"{split}/{stem}"
         splits[split] = []
         for row, label in zip(file.rows, file.labels, strict=True):
-            example = Example(row.id or f"{name}:{row.number}", row.text, label, row.pair, row.group, row.spans)
+            example = Example(
+                row.id or f"{file.source.stem}:{row.number}", row.text, label, row.pair, row.group, row.spans
+            )
             if example.id in place_of_id:
                 ways_out = (
                     "correct it or remove the copy"

@@ -52,10 +52,10 @@ from acclimate.reading.labels import (
     plain_labels,
     task_kind,
 )
-from acclimate.reading.mentions import has_spans, mention_rows, span_rows
+from acclimate.reading.mentions import distinct_documents, has_spans, mention_rows, span_rows
 from acclimate.reading.source import QUESTION_COLUMNS, WORKBOOK, Source
 from acclimate.reading.splitting import BONDS, grouped, split_off
-from acclimate.reading.tables import Columns, FileRead, Row, read_rows, table_rows
+from acclimate.reading.tables import Columns, FileRead, Row, check_filled, read_rows, table_rows
 from acclimate.reading.tagged import (
     is_tagged_table,
     lists_of_tags,
@@ -178,6 +178,7 @@ def _read_tables(labelled: LabelledFiles, limits: ReadLimits) -> Labelled:
     values = [row.label for row in rows["train"] if isinstance(row, Row)]
     kind = task_kind(values, kind=labelled.kind, separator=separator, where=column)
     if kind == "tokens":
+        rows = distinct_documents(sources, rows)
         return _read_tagged(labelled, sources, rows, notes, fields)
     if not (on_form or on_names) or not any(isinstance(value, list) for value in values):
         check_separator(values, kind, separator=separator, where=column)
@@ -201,11 +202,14 @@ def _read_tables(labelled: LabelledFiles, limits: ReadLimits) -> Labelled:
 def _fields(sources: Mapping[Split, Source], labelled: LabelledFiles) -> tuple[dict[Split, Fields], list[str]]:
     """Return the places of word and tag in each file of lines, and notes on them; nothing for another kind.
 
-    A file with as many fields as train's has them in the same places, unless only in one the tag is first.
+    A file with as many fields as train's has them in the same places, unless only in one the tag is first. Raises
+    ValueError for names of columns if train has none.
     """
     fields: dict[Split, Fields] = {}
     notes: list[str] = []
     for split, source in sources.items() if labelled.kind == "tokens" else ():
+        if split == "train":
+            _check_column_options(source, labelled)
         if source.holds_mentions or is_tagged_table(source, labelled.columns):
             continue
         numbered = split == "train" or "train" in fields  # if train is a table, the columns are its own
@@ -219,6 +223,19 @@ def _fields(sources: Mapping[Split, Source], labelled: LabelledFiles) -> tuple[d
     return fields, notes
 
 
+def _check_column_options(source: Source, labelled: LabelledFiles) -> None:
+    """Raise ValueError if a column is named for documents with mentions or for lines of words, which have none."""
+    if _may_hold_spans(source, labelled.columns):
+        return
+    named = LabelledFiles(source.path, group=labelled.columns.group, id=labelled.id)
+    form = "has one word and its tag per line"
+    if source.holds_mentions:  # of lines, `text` and `label` are numbers of fields
+        named = replace(named, text=labelled.text, label=labelled.label)
+        form = "has documents with mentions"
+    if setting := named.column_option():
+        raise ValueError(f"{setting}: {source.name} {form}, without columns. Remove it")
+
+
 def _rows(source: Source, labelled: LabelledFiles, fields: Fields | None) -> tuple[list[Row | Rejected], list[str]]:
     """Return the rows of a file by the reader of its kind, and notes on them."""
     if labelled.kind == "tokens":
@@ -226,6 +243,7 @@ def _rows(source: Source, labelled: LabelledFiles, fields: Fields | None) -> tup
             on_form: list[str] = []
             plain = [_plain(row) for row in read_rows(source, labelled.columns, notes=on_form)]
             if has_spans(plain):
+                check_filled(source, labelled.columns, plain)
                 rows, on_spans = span_rows(source, plain)
                 return rows, [*on_form, *on_spans]
         return mention_rows(source) if source.holds_mentions else tagged_rows(source, labelled.columns, fields)
@@ -247,6 +265,7 @@ def _rows(source: Source, labelled: LabelledFiles, fields: Fields | None) -> tup
             raise ValueError(f"{source.name}: contains no question. {way_out}")
     else:
         rows = list(read_rows(source, labelled.columns, mended=mended, notes=notes))
+        check_filled(source, labelled.columns, rows)
         if source.ending == WORKBOOK:
             notes = [f"{source.name} is an Excel workbook. It is read as a table."]
     switch = "repair=True" if is_python() else option("repair")
@@ -377,7 +396,7 @@ def _labelled_task(
         name=printable(train.path.name.split(".")[0]),
         kind=kind,
         labels=tuple(labels),
-        metric=metric_for(kind, labelled.metric, usual),
+        metric=metric_for(kind, labelled.metric, usual, labels=labels),
         max_tokens=labelled.max_tokens,
         splits={split: tuple(splits[split]) for split in SPLITS},
         files=tuple(file.read for file in files.values()),

@@ -71,7 +71,7 @@ class LabelledFiles:
         return {split: Path(path) for split, path in paths.items() if path is not None}
 
     def column_option(self, *, numbered: bool = False) -> str:
-        """Return the first stated option that only applies to files with columns, such as "text='body'"; "" if none is.
+        """Return the first stated option that only applies to files with columns, such as "--text body"; "" if none is.
 
         numbered  True: `text` and `label` may be numbers of fields
         """
@@ -80,7 +80,8 @@ class LabelledFiles:
         options = {name: value for name in names if (value := getattr(self, name)) != getattr(usual, name)}
         if numbered:
             options = {name: value for name, value in options.items() if not re.fullmatch(r"\d+", str(value))}
-        return next((f"{name}={value!r}" for name, value in options.items()), "")
+        words = {name: ",".join(value) if isinstance(value, tuple) else value for name, value in options.items()}
+        return next((option(name, value) for name, value in words.items()), "")
 
 
 def name_of(task: str | LabelledFiles) -> str:
@@ -148,6 +149,11 @@ def open_files(labelled: LabelledFiles, limits: ReadLimits) -> tuple[LabelledFil
                 f"{sources[split].name}: has BRAT's annotations, and its text is in another file. Name the folder with "
                 f"both, {printable(str(path.parent))}"
             )
+    stems = Counter(source.stem for source in sources.values())
+    sources = {
+        split: replace(source, stem=f"{split}/{source.stem}") if stems[source.stem] > 1 else source
+        for split, source in sources.items()
+    }
     train = sources["train"]
     notes = [note for source in sources.values() for note in source.record.get("notes", ())]
     columns_only = replace(labelled, group=labelled.columns.group)  # a bond is no column
@@ -173,13 +179,13 @@ def _check_options(labelled: LabelledFiles, sources: Mapping[Split, Source]) -> 
     _check_longest(labelled.max_tokens)
     if kind not in get_args(Stated):
         raise ValueError(
-            f"kind={kind!r}: unknown kind of labels{meant(kind, get_args(Stated))}. Choose one: sequence (a text "
-            "has one label), multilabel (several), score (a number), tokens (a word has a tag), span (an answer "
+            f"{option('kind', kind)}: unknown kind of labels{meant(kind, get_args(Stated))}. Choose one: sequence (a "
+            "text has one label), multilabel (several), score (a number), tokens (a word has a tag), span (an answer "
             "in the text) or search (documents that answer a query)"
         )
     _check_columns(labelled)
     if kind == "tokens" and (labelled.pair or labelled.separator):
-        setting = f"pair={labelled.pair!r}" if labelled.pair else f"separator={labelled.separator!r}"
+        setting = option("pair", labelled.pair) if labelled.pair else option("separator", labelled.separator)
         raise ValueError(f"{setting}: tasks of kind 'tokens' have only words and tags. Remove it")
     if kind == "span" and (setting := replace(labelled, group=labelled.columns.group).column_option()):
         raise ValueError(
@@ -187,8 +193,8 @@ def _check_options(labelled: LabelledFiles, sources: Mapping[Split, Source]) -> 
         )
     if labelled.separator and kind in {"sequence", "score"}:
         raise ValueError(
-            f"separator={labelled.separator!r}: separates several labels, but kind={kind!r} has one label per row. "
-            "Remove separator, or set kind='multilabel'"
+            f"{option('separator', labelled.separator)}: separates several labels, but {option('kind', kind)} has one "
+            f"label per row. Remove {option('separator')}, or set {option('kind', 'multilabel')}"
         )
     places: dict[Path, Split] = {}
     for split, source in sources.items():
@@ -202,7 +208,7 @@ def _check_options(labelled: LabelledFiles, sources: Mapping[Split, Source]) -> 
 
 def _check_longest(max_tokens: int) -> None:
     if max_tokens < FEWEST_TOKENS:
-        raise ValueError(f"max_tokens={max_tokens}: too short for a text. Set at least {FEWEST_TOKENS}")
+        raise ValueError(f"{option('max_tokens', str(max_tokens))}: too short for a text. Set at least {FEWEST_TOKENS}")
 
 
 def _check_columns(labelled: LabelledFiles) -> None:
@@ -215,7 +221,9 @@ def _check_columns(labelled: LabelledFiles) -> None:
         for column in [stated_columns] if isinstance(stated_columns, str) else stated_columns:
             earlier_role = roles.setdefault(column, role)
             if earlier_role != role and {earlier_role, role} not in SHARED:
-                raise ValueError(f"{role}={column!r}: the same column as {earlier_role}. Name two different columns")
+                raise ValueError(
+                    f"{option(role, column)}: the same column as {earlier_role}. Name two different columns"
+                )
     if labelled.labels and labels_columns:
         raise ValueError(
             f"{option('labels')}: the names of the columns {', '.join(labels_columns)} are the labels. Remove "
@@ -223,4 +231,6 @@ def _check_columns(labelled: LabelledFiles) -> None:
         )
     if labelled.kind == "score" and (labelled.labels or labels_columns):
         name = "labels" if labelled.labels else "label"
-        raise ValueError(f"{option(name)}: kind='score' has one number per row, in one column. Name only one column")
+        raise ValueError(
+            f"{option(name)}: {option('kind', 'score')} has one number per row, in one column. Name only one column"
+        )

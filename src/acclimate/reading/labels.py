@@ -750,7 +750,9 @@ def class_name(value: Any, column: str) -> tuple[str | None, str]:
         return str(int(value)), ""
     if isinstance(value, int):
         return str(value), ""
-    return None, f"the label (column {column!r}) is {shown(value)}; make it a string"
+    number = isinstance(value, float | decimal.Decimal)
+    score = f", or add {option('kind', 'score')} for numbers to predict" if number else ""
+    return None, f"the label (column {column!r}) is {shown(value)}; make it a string{score}"
 
 
 def _score(value: Any, column: str) -> tuple[float | None, str]:

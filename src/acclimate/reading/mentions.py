@@ -13,14 +13,14 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from operator import itemgetter
-from typing import Any, Literal
+from typing import Any
 
 from acclimate.core.names import shown
-from acclimate.core.types import Example, Rejected
+from acclimate.core.types import Example, Rejected, Split
 from acclimate.reading.formats.annotated import Annotated, Mention, StatedMention, checked
 from acclimate.reading.formats.bioc import bioc_documents
 from acclimate.reading.formats.brat import brat_documents
@@ -34,7 +34,6 @@ from acclimate.text.words import word_spans
 FORMATS = {".pubtator": pubtator_documents, ".xml": bioc_documents, ".json": bioc_documents}  # of all else BRAT's
 STARTS, ENDS, TYPES = ("start", "start_offset"), ("end", "end_offset"), ("label", "labels", "entity", "entity_group")
 SURFACES = ("text", "word")  # keys of the text of a span
-Discontinuous = Literal["whole", "drop"]
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ class Tagged:
     spans          of each example's words, in its document's text
     documents      number of documents, rejected ones included
     rejected       documents that cannot be used
-    mentions       number of mentions of the wanted types in the other documents
+    mentions       number of mentions in the other documents
     dropped        mentions without a tag, each with the reason; all others are entities of the tags, or merged
     discontinuous  mentions that are tagged with all words between their parts
     merged         mentions that touch one of their type, with which IO makes them one
@@ -65,20 +64,12 @@ class Tagged:
     unread: tuple[tuple[str, int], ...]
 
 
-def tagged(
-    documents: Iterable[Annotated | Rejected],
-    scheme: Scheme,
-    *,
-    types: Collection[str] = (),
-    discontinuous: Discontinuous = "whole",
-) -> Tagged:
+def tagged(documents: Iterable[Annotated | Rejected], scheme: Scheme) -> Tagged:
     """Return the sentences of the documents, in their order, with the tags of their mentions.
 
-    types          mentions of other types are not looked at; (): all types are
-    discontinuous  "whole": such a mention is taken for all from its first character to its last; "drop": it is left out
-
-    Of mentions that share a word the longest in characters is kept, of equally long ones the first. No sentence ends
-    within a mention that is kept. White space in a type becomes `_` in its tag.
+    A discontinuous mention is taken for all from its first character to its last. Of mentions that share a word the
+    longest in characters is kept, of equally long ones the first. No sentence ends within a mention that is kept. White
+    space in a type becomes `_` in its tag.
     """
     examples: list[Example] = []
     spans: list[tuple[Span, ...]] = []
@@ -92,10 +83,9 @@ def tagged(
             rejected.append(document)
             continue
         unread.update({"relation": len(document.relations)} | dict(document.unread))
-        chosen = [mention for mention in document.mentions if not types or mention.type in types]
-        mentions += len(chosen)
+        mentions += len(document.mentions)
         uncut = word_spans(document.text)
-        pairs, left_out = _kept(document, chosen, uncut, discontinuous)
+        pairs, left_out = _kept(document, uncut)
         dropped += left_out
         whole += sum(len(mention.spans) > 1 for _, mention in pairs)
         words, cuts = _cut(uncut, [span for span, _ in pairs])
@@ -167,6 +157,27 @@ def mention_rows(source: Source) -> tuple[list[Row | Rejected], list[str]]:
     return [*rows, *read.rejected], notes_on_mentions(read, where=source.name)
 
 
+def distinct_documents(
+    sources: Mapping[Split, Source], rows: Mapping[Split, Sequence[Row | Rejected]]
+) -> dict[Split, list[Row | Rejected]]:
+    """Return the rows with the split before the ids of BRAT's documents, which are names of files, if two files share
+    one.
+    """
+    folders = [split for split, source in sources.items() if source.holds_mentions and source.ending not in FORMATS]
+    names = Counter(name for split in folders for name in {row.group for row in rows[split] if isinstance(row, Row)})
+    if not any(count > 1 for count in names.values()):
+        folders = []
+    return {
+        split: [
+            replace(row, group=f"{split}/{row.group}", id=f"{split}/{row.id}")
+            if split in folders and isinstance(row, Row)
+            else row
+            for row in part
+        ]
+        for split, part in rows.items()
+    }
+
+
 def has_spans(rows: Sequence[Row | Rejected]) -> bool:
     """Return True if at least half of the rows have a list of spans, which may be empty, and one has a span."""
     labels = [row.label for row in rows if isinstance(row, Row)]
@@ -190,11 +201,15 @@ def span_in(value: Any) -> tuple[int, int, str] | None:
 
 
 def span_rows(source: Source, rows: Sequence[Row | Rejected]) -> tuple[list[Row | Rejected], list[str]]:
-    """Return a Row, tagged in BIO, for each sentence of the texts, and notes. A text with a faulty span is rejected."""
+    """Return a Row, tagged in BIO, for each sentence of the texts, and notes. A text with a faulty span is rejected.
+
+    A sentence has the group of its text; the sentences of a text without a group are a group.
+    """
     documents = [row if isinstance(row, Rejected) else _annotated(source, row) for row in rows]
     read: Tagged = tagged(documents, "BIO")
+    groups = {_document_id(source, row): row.group for row in rows if isinstance(row, Row)}
     sentences = [
-        Row(number, example.id, example.text, example.label, None, example.group, example.id)
+        Row(number, example.id, example.text, example.label, None, groups[example.group] or example.group, example.id)
         for number, example in enumerate(read.examples, 1)
     ]
     note = f"{source.name}: the labels are spans of the texts. They are read as word tags (BIO)."
@@ -218,22 +233,22 @@ def _annotated(source: Source, row: Row) -> Annotated | Rejected:
         same = not isinstance(surface, str) or surface.split() in ([], covered.split())
         mention = Mention(str(number), span[2], (span[:2],))
         mentions.append(StatedMention(row.place, mention, covered if same else surface))
-    return checked(row.id or f"{source.stem}:{row.number}", row.text, mentions, place=row.place)
+    return checked(_document_id(source, row), row.text, mentions, place=row.place)
 
 
-def _kept(
-    document: Annotated, mentions: Sequence[Mention], words: Sequence[Span], discontinuous: Discontinuous
-) -> tuple[list[tuple[Span, Mention]], list[Rejected]]:
+def _document_id(source: Source, row: Row) -> str:
+    return row.id or f"{source.stem}:{row.number}"
+
+
+def _kept(document: Annotated, words: Sequence[Span]) -> tuple[list[tuple[Span, Mention]], list[Rejected]]:
     """Return the mentions that get tags, ascending, without white space around their spans; and the others."""
     dropped = []
     kept_mentions = []
-    for place, mention in enumerate(mentions):
+    for place, mention in enumerate(document.mentions):
         covered = document.text[mention.start : mention.end]
         start = mention.start + len(covered) - len(covered.lstrip())
         span = (start, start + len(covered.strip()))
-        if len(mention.spans) > 1 and discontinuous == "drop":
-            dropped.append(_dropped(document, mention, "is discontinuous"))
-        elif bisect_left(words, span[1], key=itemgetter(0)) <= bisect_right(words, span[0], key=itemgetter(1)):
+        if bisect_left(words, span[1], key=itemgetter(0)) <= bisect_right(words, span[0], key=itemgetter(1)):
             dropped.append(_dropped(document, mention, "covers no visible character"))
         else:
             kept_mentions.append((span[0] - span[1], place, span, mention))

@@ -73,6 +73,7 @@ class Source:
     name    of the file in messages: its path, or what the user holds that it was made of (data/as_files.py)
     file    of the file before a row's number: the last part of its path, or as in `name`
     ending  of the file's name without its packing, such as ".csv"
+    stem    what ids of rows begin with: the file's name without ending and packing, another for each file of a task
     head    first bytes as they are stored, at most HEAD; b"" for a folder
     record  what data/as_files.py recorded of a file that it wrote; {} for a file of the user's
     """
@@ -81,14 +82,10 @@ class Source:
     name: str
     file: str
     ending: str
+    stem: str
     head: bytes
     record: Mapping[str, Any]
     limits: ReadLimits
-
-    @property
-    def stem(self) -> str:
-        """The file's name without its ending and packing."""
-        return Path(unpacked_name(self.path)).stem
 
     @property
     def origin(self) -> str:
@@ -226,10 +223,24 @@ class Source:
 
     @cached_property
     def well_quoted(self) -> bool:
-        """True if every quote in a file with tabs is where RFC 4180 allows it. Reads the whole file, once."""
+        """True if every quote in a file with tabs is where RFC 4180 allows it, and no record is several whole rows.
+
+        Reads the whole file, once.
+        """
+        record: list[str] = []  # its lines
+        tabs = -1  # of the header
+
+        def lines() -> Iterator[str]:
+            for _, line in self.lines():
+                record.append(line)
+                yield line
+
         try:
-            for _ in csv.reader((line for _, line in self.lines()), delimiter="\t", strict=True):
-                pass
+            for fields in csv.reader(lines(), delimiter="\t", strict=True):
+                tabs = len(fields) - 1 if tabs < 0 else tabs
+                if len(record) > 1 and tabs > 0 and all(line.count("\t") == tabs for line in record):
+                    return False
+                record.clear()
         except csv.Error:
             return False
         return True
@@ -249,9 +260,9 @@ def open_source(path: Path, *, limits: ReadLimits = LIMITS, folder: bool = False
     head = b"" if folder and path.is_dir() else check_file(path)
     record = record_of(path)
     about = printable(str(record.get("about", "")))
-    return Source(
-        path, about or printable(str(path)), about or printable(path.name), ending_of(path), head, record, limits
-    )
+    name, file = about or printable(str(path)), about or printable(path.name)
+    stem = Path(unpacked_name(path)).stem
+    return Source(path, name, file, ending_of(path), stem, head, record, limits)
 
 
 def ending_of(path: Path) -> str:

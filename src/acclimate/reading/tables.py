@@ -142,11 +142,12 @@ def row_of(number: int, place: str, values: RowValues, roles: Mapping[str, Any])
     """
     if isinstance(values, str):
         return Rejected(place, values)
-    if isinstance(roles["label"], tuple):
-        label = {column: values.get(column) for column in roles["label"]}
-        values, roles = {**values, "label": label}, {**roles, "label": "label"}
+    several = isinstance(roles["label"], tuple)
+    label = {column: values.get(column) for column in roles["label"]} if several else values.get(roles["label"])
     texts: dict[str, str] = {}
     for role, column in roles.items():
+        if role == "label" and several:
+            continue
         if column not in values and role in {"text", "label", "id"}:
             listed = ", ".join(map(shown, [*values][:20]))
             return Rejected(place, f"no column {column!r}{meant(column, values)}; the row has [{listed}]")
@@ -155,7 +156,7 @@ def row_of(number: int, place: str, values: RowValues, roles: Mapping[str, Any])
             if reason:
                 return Rejected(place, reason)
     pair = texts.get("pair") or None
-    return Row(number, place, texts["text"], values[roles["label"]], pair, texts.get("group", ""), texts.get("id", ""))
+    return Row(number, place, texts["text"], label, pair, texts.get("group", ""), texts.get("id", ""))
 
 
 def _text(role: str, column: str, value: Any) -> tuple[str, str]:
@@ -164,7 +165,9 @@ def _text(role: str, column: str, value: Any) -> tuple[str, str]:
         if role in {"pair", "group"}:
             return "", ""
         return "", f"the {role} (column {column!r}) is empty: {shown(value)}; fill it in or remove the row"
-    if isinstance(value, int) and role in {"group", "id"}:
+    if role in {"group", "id"} and isinstance(value, float) and value.is_integer():
+        return str(int(value)), ""  # tables store the whole numbers of a column with gaps as 2.0
+    if role in {"group", "id"} and isinstance(value, int):
         return str(value), ""
     if not isinstance(value, str):
         words = f" or, for words with one tag each, add {option('kind', 'tokens')}" if isinstance(value, list) else ""
@@ -370,6 +373,18 @@ def option_of(role: str) -> str:
     return option(role, "NAME")
 
 
+def check_filled(source: Source, columns: Columns, rows: Sequence[Row | Rejected]) -> None:
+    """Raise ValueError if the column of pairs or of groups is empty in every row that was read."""
+    for role in ("pair", "group"):
+        column = getattr(columns, role)
+        values = [getattr(row, role) for row in rows if isinstance(row, Row)]
+        if column and values and not any(values):
+            raise ValueError(
+                f"{source.name}: the column {column!r} is empty in every row. Fill it in, or remove "
+                f"{option(role, column)}"
+            )
+
+
 def check_accepted(name: str, rows: int, rejected: Sequence[Rejected]) -> None:
     """Raise ValueError if none of a file's rows, or less than half, were accepted. name: of the file"""
     accepted = rows - len(rejected)
@@ -377,7 +392,8 @@ def check_accepted(name: str, rows: int, rejected: Sequence[Rejected]) -> None:
         return
     few = "none" if not accepted else f"only {accepted:,}"
     first = "; ".join(f"{row.place}: {row.reason}" for row in rejected[:3])
+    which = "row is" if len(rejected) == 1 else "rows are"
     raise ValueError(
-        f"{name}: {few} of {rows:,} rows can be used. The first unusable row: {first}. Correct the file, or name "
+        f"{name}: {few} of {rows:,} rows can be used. The first unusable {which} {first}. Correct the file, or name "
         "other columns"
     )

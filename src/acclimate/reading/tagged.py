@@ -20,7 +20,7 @@ from acclimate.core.names import shown
 from acclimate.core.types import Label, Rejected
 from acclimate.reading.labels import class_name, list_in, vector_in
 from acclimate.reading.source import TAG_LINES, Source
-from acclimate.reading.tables import Columns, Row, named_roles, table_rows
+from acclimate.reading.tables import Columns, Row, check_filled, named_roles, table_rows
 from acclimate.reading.word_lines import PEEKED, Fields, fields_of, tagged_lines, word_fault
 from acclimate.tasks.tags import (
     LISTED,
@@ -60,6 +60,7 @@ def tagged_rows(
     with named_roles(columns):
         rows = _listed_rows(table_rows(source, columns.names()), columns)
     if any(isinstance(row, Row) for row in rows) or not _has_word_rows(source, columns):
+        check_filled(source, columns, rows)
         return rows, []
     sentences, columns, notes = _sentences_of_words(source, columns)
     return _listed_rows(sentences, columns), notes
@@ -214,12 +215,23 @@ def usual_metric(tags: Collection[str], *, metric: str, where: str) -> str:
     """
     named_entities = scheme_of(tags) is not None
     if metric == "entity_f1" and not named_entities:
-        odd = next(tag for tag in sorted(tags) if scheme_of({tag, "O"}) is None and tag != "O")
+        odd = _odd_tag(tags)
+        fault = f"the tag {shown(odd)}, which is not O and does not begin with {LISTED}" if odd else _mixture(tags)
         raise ValueError(
-            f"metric='entity_f1': {where} has the tag {shown(odd)}, which is not O and does not begin with "
-            f"{LISTED}. Correct the tags, or remove the metric (then word_accuracy)"
+            f"{option('metric', metric)}: {where} has {fault}. Correct the tags, or remove the metric (then "
+            "word_accuracy)"
         )
     return "entity_f1" if named_entities else "word_accuracy"
+
+
+def _odd_tag(tags: Collection[str]) -> str:
+    """Return the first tag that is of no scheme; "" if each is of one, but not of the same."""
+    return next((tag for tag in sorted(tags) if tag != OUTSIDE and scheme_of({tag, OUTSIDE}) is None), "")
+
+
+def _mixture(tags: Collection[str]) -> str:
+    letters = sorted({tag[0] for tag in tags if tag != OUTSIDE})
+    return f"tags of two schemes ({', '.join(letters)})"
 
 
 def notes_on_tags(labels: Collection[Label], metric: str, *, where: str) -> list[str]:
@@ -236,8 +248,10 @@ def notes_on_tags(labels: Collection[Label], metric: str, *, where: str) -> list
         ]
     else:
         notes = [f"The tags of {where} do not mark entities (B-, I-, O), so words are scored separately: {metric}."]
-        if OUTSIDE in counts:
-            odd = next(tag for tag in sorted(counts) if tag != OUTSIDE and scheme_of({tag, OUTSIDE}) is None)
+        odd = _odd_tag(counts)
+        if not odd:
+            notes[0] = f"{notes[0][:-1]}. They are {_mixture(counts)}; write those of one to score entities."
+        elif OUTSIDE in counts:
             notes[0] = f"{notes[0][:-1]}. If O is the tag outside of entities, write {shown(odd)} and others as B-TYPE."
     if alone := sorted(tag for tag, count in counts.items() if count == 1):
         listed = ", ".join(map(shown, alone[:5])) + (", ..." if len(alone) > 5 else "")
@@ -320,6 +334,7 @@ def _listed(number: int, place: str, values: Any, roles: dict[str, str]) -> Row 
     others = {}
     for role in ("group", "id"):
         value = values.get(roles[role], "") if role in roles else ""
+        value = int(value) if isinstance(value, float) and value.is_integer() else value
         if not isinstance(value, str | int | None) or (isinstance(value, str) and unsound(value)):
             return Rejected(place, f"the {role} (column {roles[role]!r}) is {shown(value)}; make it a string")
         others[role] = "" if value is None else str(value)

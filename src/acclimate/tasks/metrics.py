@@ -42,7 +42,7 @@ import math
 import re
 import string
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache, partial
 from itertools import chain
 from operator import and_, eq
@@ -50,6 +50,7 @@ from operator import and_, eq
 import numpy as np
 import numpy.typing as npt
 
+from acclimate.core.door import option
 from acclimate.core.names import meant
 from acclimate.core.types import Label
 from acclimate.tasks.tags import OUTSIDE, entities, joined_tags
@@ -93,11 +94,8 @@ def metric_named(name: str) -> Metric:
 
     Raises ValueError for a name of no metric.
     """
-    left_out = [label.strip() for label in name.removeprefix(WITHOUT).split(",")] if name.startswith(WITHOUT) else []
-    if any(left_out):
-        return micro_f1_without(*filter(None, left_out))
-    if name.startswith(AND_F1) and (label := name.removeprefix(AND_F1).strip()):
-        return accuracy_and_f1(label)
+    if labels := _labels_in(name):
+        return micro_f1_without(*labels) if name.startswith(WITHOUT) else accuracy_and_f1(*labels)
     if name not in METRICS:
         raise ValueError(
             f"no metric is named {name!r}{meant(name, METRICS)}. Known: {', '.join(METRICS)}, '{WITHOUT}<label>, "
@@ -106,18 +104,33 @@ def metric_named(name: str) -> Metric:
     return METRICS[name]
 
 
-def metric_for(kind: Kind, name: str, default: str = "") -> Metric:
+def _labels_in(name: str) -> list[str]:
+    """Return the labels that the name of a metric ends with."""
+    if name.startswith(WITHOUT):
+        return [label for part in name.removeprefix(WITHOUT).split(",") if (label := part.strip())]
+    return [label] if name.startswith(AND_F1) and (label := name.removeprefix(AND_F1).strip()) else []
+
+
+def metric_for(kind: Kind, name: str, default: str = "", *, labels: Collection[str] = ()) -> Metric:
     """Return the metric of this name for a kind of task; "": the default, or that of the kind.
 
-    Raises ValueError for a name of no metric, and for a metric that does not judge the kind.
+    labels  of the task; (): not known
+
+    Raises ValueError for a name of no metric, for a metric that does not judge the kind, and for one that names another
+    label than the task's.
     """
     default = default or DEFAULTS[kind]
     metric = metric_named(name or default)
     if kind not in metric.kinds:
         names = ", ".join(fitting for fitting, known in METRICS.items() if kind in known.kinds)
         raise ValueError(
-            f"metric={name!r}: applies to {' and '.join(metric.kinds)}, but this task is of kind {kind!r}. Use one "
-            f"of {names}, remove the metric (default {default}), or change the kind"
+            f"{option('metric', name)}: applies to {' and '.join(metric.kinds)}, but this task is of kind {kind!r}. "
+            f"Use one of {names}, remove the metric (default {default}), or change the kind"
+        )
+    for label in filter(lambda label: labels and label not in labels, _labels_in(name)):
+        raise ValueError(
+            f"{option('metric', name)}: no row has the label {label!r}{meant(label, labels)}. Correct it, or choose "
+            "another metric"
         )
     return metric
 

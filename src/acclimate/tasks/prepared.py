@@ -202,28 +202,22 @@ def prepare(task: Task, source: Path, path: Path) -> Prepared:
     return prepared
 
 
-def with_fewer(task: Prepared, rows: Sequence[int], path: Path, *, dev: Sequence[int] | None = None) -> Prepared:
+def with_fewer(task: Prepared, rows: Sequence[int], path: Path) -> Prepared:
     """Write the task with these rows of train alone, by their ascending places, to `path`, and return it.
 
-    dev: the rows of dev, likewise; None: all. What is left of dev and test is copied as it is, and the labels of test
-    stay sealed. A second call changes nothing.
+    Dev and test are copied, and the labels of test stay sealed. A second call changes nothing.
     """
     if (path / files.MANIFEST).exists():
         return open_prepared(path)
     about = files.read_json(task.path / _ABOUT)
-    copied = ["test.jsonl", _SEALED, *(["dev.jsonl"] if dev is None else [])]
     with files.new_directory(path) as temporary:
-        for name in copied:
+        for name in ("dev.jsonl", "test.jsonl", _SEALED):
             files.write_bytes(temporary / name, (task.path / name).read_bytes())
-        choices: list[tuple[Split, Sequence[int] | None]] = [("train", rows), ("dev", dev)]
-        for split, places in choices:
-            if places is None:
-                continue
-            examples = task.examples(split)
-            lines = _lines([examples[place] for place in places])
-            files.write_bytes(temporary / f"{split}.jsonl", lines)
-            about["hashes"][split] = files.sha256_of_bytes(lines)
-            about["sizes"][split] = len(places)
+        examples = task.examples("train")
+        lines = _lines([examples[place] for place in rows])
+        files.write_bytes(temporary / "train.jsonl", lines)
+        about["hashes"]["train"] = files.sha256_of_bytes(lines)
+        about["sizes"]["train"] = len(rows)
         files.write_json(temporary / _ABOUT, about)
     return open_prepared(path)
 
@@ -242,7 +236,8 @@ def open_prepared(path: Path) -> Prepared:
     if not (path / _ABOUT).exists() and (path / "data" / _ABOUT).exists():
         raise ValueError(f"{path} is the directory of a run. Give its task instead: {path / 'data'}")
     files.check_manifest(path)
-    about = files.read_json(path / _ABOUT)
+    names = {field.name for field in fields(Prepared)} - {"path"}
+    about = files.read_object(path / _ABOUT, names=sorted(names))
     return Prepared(
         path=path,
         name=about["name"],

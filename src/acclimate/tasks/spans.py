@@ -118,16 +118,16 @@ def with_ends(rows: Batch, examples: Sequence[Example]) -> Batch:
 
 
 def best_answers(
-    scores_N2: np.ndarray, rows: Batch, texts: Sequence[str], *, count: int = RANKS, longest: int = LONGEST
+    scores_N2: np.ndarray, rows: Batch, texts: Sequence[str], *, longest: int = LONGEST
 ) -> list[tuple[str, ...]]:
-    """Return up to `count` different answers of each example, the best first.
+    """Return up to RANKS different answers of each example, the best first.
 
     scores_N2  logits of each token as the first and as the last of an answer
     texts      texts of all examples
     longest    most tokens of an answer
     """
     ranked = ranked_answers(scores_N2, rows, texts, longest=longest)
-    return [tuple(answer for answer, _ in answers[:count]) for answers in ranked]
+    return [tuple(answer for answer, _ in answers[:RANKS]) for answers in ranked]
 
 
 def ranked_answers(

@@ -387,7 +387,7 @@ def _arrow_files(folder: Path) -> list[Path]:
 
 
 def arrow_columns(path: Path, limits: ReadLimits = LIMITS) -> list[str]:
-    """Return the names of the columns in an Arrow file. limits: unused, as in `parquet_columns`."""
+    """Return the names of the columns in an Arrow file. limits: not used, because an Arrow file is not packed."""
     check_file(path)
     with _arrow(path) as (names, _):
         return names
@@ -435,9 +435,16 @@ def _rows(path: Path, batches: Iterator[Any], limits: ReadLimits) -> Iterator[di
             raise ValueError(
                 f"{named(path)}: a value in it is out of range ({error}). Write it again as text"
             ) from error
-        size += batch.nbytes
+        size += sum(_decoded(column).nbytes for column in batch.columns)
         check_size(path, size, limits)
         yield from rows
+
+
+def _decoded(column: Any) -> Any:
+    """Return the values of a column; one that stores each value once for all rows takes the room of all of them."""
+    import pyarrow as pa
+
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
 
 
 def check_size(path: Path, unpacked: int, limits: ReadLimits) -> None:

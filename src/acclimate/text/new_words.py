@@ -110,11 +110,9 @@ class Fertility:
         return self.pieces / max(self.words, 1)
 
 
-def count_parts(
-    corpus: DocumentSource, cutter: Cutter, *, most: int = _MOST, watch: Watch = unwatched
-) -> TokenizerParts:
-    """Count the parts of a corpus. most: distinct strings between white space in memory; rarer ones are left out."""
-    chunks, words = WordCounts(most), 0
+def count_parts(corpus: DocumentSource, cutter: Cutter, *, watch: Watch = unwatched) -> TokenizerParts:
+    """Count the parts of a corpus. With more than _MOST strings between white space, rare ones are left out."""
+    chunks, words = WordCounts(_MOST), 0
     for texts in text_chunks(corpus, watch, "words"):
         text = "\n".join([*texts, ""])
         chunks.add(_CHUNK.findall(text))

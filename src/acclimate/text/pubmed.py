@@ -90,6 +90,8 @@ class _ArticleReader:
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         self.root = self.root or name
+        if self._parts and (name in ARTICLES or name == _DELETING):
+            raise self.parser.error(f"a {name} within another article or deletion. Fetch the file again")
         if name in ARTICLES:
             self._line, self._length = self.parser.line, 0
             self._parts = {"id": [], "title": [], "abstract": []}
@@ -98,7 +100,7 @@ class _ArticleReader:
             self._parts = {"deleted": []}
         parent = self._open[-1] if self._open else ""
         self._open.append(name)
-        if self._text is None and (parent, name) in _PARTS and self._parts:
+        if self._text is None and _PARTS.get((parent, name)) in self._parts:
             label = attributes.get("Label", "")
             self._text = [f"{label}: "] if label and name == "AbstractText" else []
             self._depth = len(self._open)

@@ -98,7 +98,7 @@ def _possible(starts: np.ndarray, room: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def long_documents(corpus: Corpus, least_words: int, *, watch: Watch = unwatched) -> np.ndarray:
-    """Return (D,) bool, True for documents with at least `least` words between white space. Streams the corpus once.
+    """Return (D,) bool, True for documents with at least `least_words` words. Reads the corpus once.
 
     Raises ValueError if there is no such document.
     """

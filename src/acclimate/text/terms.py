@@ -117,11 +117,9 @@ def given_terms(lines: Iterable[str], domain: Mapping[str, int], general: Mappin
     return terms
 
 
-def count_words(
-    corpus: DocumentSource, *, most: int = WORDS, stage: str = "terms", watch: Watch = unwatched
-) -> Counter[str]:
-    """Count the words of a corpus by spelling, without function words. most: different words in memory."""
-    counts = WordCounts(most)
+def count_words(corpus: DocumentSource, *, stage: str = "terms", watch: Watch = unwatched) -> Counter[str]:
+    """Count the words of a corpus by spelling, without function words."""
+    counts = WordCounts(WORDS)
     for texts in text_chunks(corpus, watch, stage):
         counts.add(word for text in texts for word in _words(text) if len(word) <= LONGEST)
     return Counter({word: count for word, count in counts.ordered() if word.lower() not in ENGLISH})
@@ -166,9 +164,9 @@ def keywords(text: str, *, stop_words: Set[str] = ENGLISH) -> list[tuple[str, fl
     return [(" ".join(words), score) for words, score in sorted(scores.items(), key=lambda item: -item[1])]
 
 
-def keyword_query(text: str, phrases: int = PHRASES, *, stop_words: Set[str] = ENGLISH) -> str:
+def keyword_query(text: str, phrases: int = PHRASES) -> str:
     """Return the best `phrases` candidates as one query, to search for in place of the text."""
-    return " ".join(phrase for phrase, _ in keywords(text, stop_words=stop_words)[:phrases])
+    return " ".join(phrase for phrase, _ in keywords(text)[:phrases])
 
 
 def _candidates(text: str, stop_words: Set[str]) -> Iterator[tuple[str, ...]]:

@@ -207,7 +207,7 @@ def read_blocks(path: Path, limits: ReadLimits = LIMITS) -> Iterator[bytes]:
         if codec is None and head in (b"\x1f", b"\x28", b"\x28\xb5", b"\x28\xb5\x2f"):
             codec = PACKINGS.get(path.suffix)  # cut off within the first bytes
         if codec is None:
-            _refuse_foreign(path, head, "is")
+            _refuse_foreign(path, head, "it is")
             if path.suffix in PACKINGS and head and not _is_text(head):
                 raise ValueError(
                     f"{named(path)}: is not packed with {PACKINGS[path.suffix]}, though its name says so. It is not "
@@ -216,7 +216,7 @@ def read_blocks(path: Path, limits: ReadLimits = LIMITS) -> Iterator[bytes]:
         size = 0
         for block in _pieces(path, raw, codec):
             if not size and codec:
-                _refuse_foreign(path, block[:HEAD], "holds, unpacked,")
+                _refuse_foreign(path, block[:HEAD], "unpacked, it is")
             size += len(block)
             _check_size(path, size, raw.tell(), limits, packed_with=codec)
             yield block
@@ -253,10 +253,10 @@ def _is_text(head: bytes) -> bool:
     return b"\0" not in head
 
 
-def _refuse_foreign(path: Path, head: bytes, verb: str) -> None:
+def _refuse_foreign(path: Path, head: bytes, subject: str) -> None:
     if foreign_kind := foreign(head):
         kind, way_out = foreign_kind
-        raise ValueError(f"{named(path)}: {verb} {kind}, which is not read as text. {way_out}")
+        raise ValueError(f"{named(path)}: cannot be read as text: {subject} {kind}. {way_out}")
 
 
 def _check_size(path: Path, size: int, packed: int, limits: ReadLimits, *, packed_with: str | None) -> None:

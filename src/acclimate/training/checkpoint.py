@@ -20,7 +20,7 @@ import re
 import shutil
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -105,10 +105,11 @@ def resumable(
 def finish(directory: Path) -> None:
     """Remove the states of a run whose result is written, and what killed writes left behind.
 
-    The state from which a longer plan goes on stays.
+    The state from which a longer plan goes on stays, and so do the user's own copies, such as `state-best`.
     """
     if ranks.is_first():
-        for leftover in (*directory.glob("state-*"), *directory.glob(".*.tmp")):
+        states = (path for path in directory.glob("state-*") if STATE.fullmatch(path.name))
+        for leftover in (*states, *directory.glob(".*.tmp")):
             if leftover.is_dir():
                 shutil.rmtree(leftover)
             else:
@@ -132,9 +133,12 @@ def cost_before(directory: Path) -> Cost:
     return Cost(**files.read_record(directory / BEFORE)) if (directory / BEFORE).exists() else Cost()
 
 
-def read_log(directory: Path) -> list[dict[str, Any]]:
-    """Return the lines of `log.jsonl`, one for each step. Raises DamagedError where it is not what was written."""
-    lines = _log_lines(directory)
+def read_log(directory: Path, steps: int | None = None) -> list[dict[str, Any]]:
+    """Return the lines of `log.jsonl`, one for each step. Raises DamagedError where it is not what was written.
+
+    steps: those to read; None: all
+    """
+    lines = _log_lines(directory)[:steps]
     try:
         return [json.loads(line) for line in lines]
     except ValueError as error:
@@ -174,14 +178,15 @@ class Log:
         self.before, self.number, self.hash = 0.0, start, hashlib.sha256()
         lines: list[dict[str, Any]] = []
         if ranks.is_first():
-            lines = read_log(directory)[:start] if start else []
+            lines = read_log(directory, start) if start else []
             content = b"".join(_log_lines(directory)[:start]) if start else b""
             self.before = float(_clock(directory).get("seconds", 0.0)) if start else 0.0
             self.hash.update(content)
             self._write_clock(self.before)  # before the log is cut back to this
             files.write_bytes(self.path, content)
         tokens, flops = sum(line["tokens"] for line in lines), sum(line["flops"] for line in lines)
-        self.tokens, self.flops, losses = ranks.agree((tokens, flops, [line["loss"] for line in lines[-WINDOW:]]))
+        losses = [line["loss"] for line in (*lines[:LEAST], *lines[LEAST:][-WINDOW:])]  # all that `Spikes` keeps
+        self.tokens, self.flops, losses = ranks.agree((tokens, flops, losses))
         self.spikes = Spikes(losses)
         self.skips = ranks.agree(sum(line.get("skipped", False) for line in lines))
         self.begun = clock.seconds()
@@ -333,7 +338,7 @@ def restore(
     """Load the newest whole state into the objective, the optimiser and the scaler of the loss, if there is one.
 
     A state that was saved in another precision than float16 has no scale of the loss: the scaler stays as it is.
-    Return the number of its steps, 0 for none.
+    Return the number of its steps, 0 for none. Raises DamagedError for the state of another model.
 
     plan: if given, states in which the rate had begun to fall towards another end are removed
     """
@@ -387,15 +392,37 @@ def _load(objective: Objective, optimiser: torch.optim.Optimizer, path: Path) ->
     parameters = dict(objective.named_parameters())
     with torch.no_grad(), safe_open(path, framework="pt") as file, unsharded(objective):
         places = _tensors_of(objective)
+        _check_names(path.parent, {key: file.get_slice(key).get_shape() for key in file.keys()}, places, parameters)  # noqa: SIM118
         for key in file.keys():  # noqa: SIM118  a safetensors handle is no mapping
             kind, _, place = key.partition(".")
             value = file.get_tensor(key)
             if kind == "model":
-                places.pop(place).copy_(value)
+                places[place].copy_(value)
             else:
                 entry, _, name = place.partition(".")
                 parameter = parameters[name]
                 # a copy, because the file's memory may be aligned otherwise, which can change the last bit
                 optimiser.state[parameter][entry] = cut_like(value.to(parameter.device, copy=True), parameter)
-    if places:
-        raise files.DamagedError(f"{path} lacks {', '.join(sorted(places))}")
+
+
+def _check_names(
+    state: Path, shapes: Mapping[str, list[int]], places: Mapping[str, Tensor], parameters: Mapping[str, Any]
+) -> None:
+    """Raise DamagedError unless a state has these tensors, and its optimiser's state is of these parameters.
+
+    shapes: of what the state has, by key
+    """
+    expected = {f"model.{name}": list(tensor.shape) for name, tensor in places.items()}
+    differences = [
+        *(name for name, shape in expected.items() if shapes.get(name) != shape),
+        *(
+            key
+            for key in sorted(shapes.keys() - expected)
+            if key[:6] == "model." or key.split(".", 2)[2] not in parameters
+        ),
+    ]
+    if differences:
+        raise files.DamagedError(
+            f"{state} does not fit the model: they differ in {', '.join(differences[:3])}. Another version of "
+            f"acclimate, torch or transformers may have written it. {_again(state.parent)}"
+        )

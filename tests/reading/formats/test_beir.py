@@ -88,11 +88,11 @@ def test_a_row_without_text_is_rejected_and_counted(tmp_path):
 def test_what_is_no_collection_and_options_of_columns_are_refused(tmp_path):
     folder = write_collection(tmp_path / "pills", DOCUMENTS, QUERIES, {"test": JUDGED})
     check_labelled_files(LabelledFiles(folder))
-    with pytest.raises(ValueError, match=r"text='body': pills is read in BEIR's format, which defines it. Remove it"):
+    with pytest.raises(ValueError, match=r"--text body: pills is read in BEIR's format, which defines it. Remove it"):
         check_labelled_files(LabelledFiles(folder, text="body"))
     with pytest.raises(ValueError, match=r"--dev .*: pills is read in BEIR's format"):
         check_labelled_files(LabelledFiles(folder, dev=tmp_path / "dev.csv"))
-    with pytest.raises(ValueError, match=r"metric='accuracy': applies to .* Use one of ndcg_at_10, mrr_at_10"):
+    with pytest.raises(ValueError, match=r"--metric accuracy: applies to .* Use one of ndcg_at_10, mrr_at_10"):
         check_labelled_files(LabelledFiles(folder, metric="accuracy"))
     (folder / "qrels" / "test.tsv").unlink()
     with pytest.raises(ValueError, match=r"pills: there is no qrels/test.tsv. A search task is a folder in BEIR"):

@@ -154,6 +154,7 @@ DAMAGES = {
     "cut between matrices": (lambda: OFFICIAL.read_bytes()[: -17 - 32 * len(open_bin(OFFICIAL).words)], "truncated"),
     "cut in the words": (lambda: OFFICIAL.read_bytes()[:150], "truncated"),
     "cut in the settings": (lambda: OFFICIAL.read_bytes()[:20], "truncated"),
+    "fewer than no words": (lambda: changed(8 + 56 + 4, "<i", -3), "damaged: it states -3 words"),
     "other dim": (lambda: changed(8, "<i", 9), "damaged"),
     "quantised": (quantised, "quantised"),
 }
@@ -186,6 +187,9 @@ def test_a_text_file_that_is_damaged_is_named(tmp_path):
         ("2 2\nrats 1 2\n", "1 of its words"),
         ("1 2\nrats 1\n", ":2: the word 'rats' has 1 values"),
         ("4 2\nthe 1 2\nthe 1 2\nof 1 2\nrats\n", ":5: the word 'rats' has 0 values"),
+        ("1 -2\nrats\n", ":1: .*Add that line"),
+        ("1 2\nrats 1 x\n", ":2: a value of the word 'rats' is no number"),
+        ("1 2\nrats 1 nan\n", ":2: a value of the word 'rats' is no number"),
         ("1 2\r\nrats\r\n", ":2: the word 'rats' has 0 values"),
     ):
         path.write_text(content, encoding="utf-8")

@@ -32,9 +32,7 @@ def aspect_json(path: Path, split: Split, *, limits: ReadLimits = LIMITS) -> Ite
                 yield Rejected(place, f"term, sentence and polarity must be strings, not {shown(values)}")
 
 
-def product_reviews(
-    folder: Path, archives: Sequence[str], products: Sequence[str], *, limits: ReadLimits = LIMITS
-) -> Iterator[Example | Rejected]:
+def product_reviews(folder: Path, archives: Sequence[str], products: Sequence[str]) -> Iterator[Example | Rejected]:
     """Yield an Example for each signed aspect of the products, in their order. Aspects without a sign are left out.
 
     archives  files below the folder that contain `<product>.txt`

@@ -193,7 +193,7 @@ def _type(values: _Values, type: str, place: str) -> str:
     if not isinstance(infons, Mapping) or type not in infons:
         keys = shown(sorted(map(str, infons)) if isinstance(infons, Mapping) else [])
         raise _UnfitError(
-            place, f"{shown(values.get('id'))} has no infon {type!r}, only {keys}; name the one with the type"
+            place, f"{shown(values.get('id'))} has no infon {type!r}, only {keys}; rename the one with the type"
         )
     return _text(infons, type, place)
 
@@ -210,8 +210,12 @@ def _text(values: _Values, key: str, place: str) -> str:
     if isinstance(text, int) and not isinstance(text, bool):
         return str(text)
     if not isinstance(text, str):
-        raise _UnfitError(place, f"{key!r} of {shown(dict(values))} is {shown(text)}; make it a string")
+        raise _UnfitError(place, f"{key!r} of {_shown(values)} is {shown(text)}; make it a string")
     return text
+
+
+def _shown(values: _Values) -> str:
+    return shown({key: value for key, value in values.items() if key != _PLACE})
 
 
 def _whole(values: _Values, key: str, place: str) -> int:

@@ -19,7 +19,7 @@ from acclimate.core.names import shown
 from acclimate.core.types import Rejected
 from acclimate.reading.formats.annotated import Annotated, Mention, Relation, StatedMention, StatedRelation, checked
 from acclimate.reading.formats.archives import LIMITS, ArchiveLimits, files_in
-from acclimate.text.untrusted import named, printable
+from acclimate.text.untrusted import MARK, named, printable
 
 _UNREAD = {"A": "attribute", "M": "attribute", "N": "normalisation", "#": "note", "*": "equivalence", "E": "event"}
 _MENTION = re.compile(r"(\S+) (\d{1,12} \d{1,12}(?:;\d{1,12} \d{1,12})*)")
@@ -58,7 +58,7 @@ def brat_documents(path: Path, *, limits: ArchiveLimits = LIMITS) -> Iterator[An
 def _document(name: str, text: bytes, annotations: bytes) -> Annotated | Rejected:
     place = f"{printable(name)}.txt:1"
     decoded = {}
-    for ending, content in (("txt", text), ("ann", annotations)):
+    for ending, content in (("txt", text), ("ann", annotations.removeprefix(MARK))):
         try:
             decoded[ending] = content.decode()
         except UnicodeDecodeError as error:

@@ -21,7 +21,7 @@ from acclimate.core.names import shown
 from acclimate.core.types import Example, Rejected, Split
 from acclimate.reading.datasets.catalogue import file_in
 from acclimate.reading.formats.annotated import Annotated, Mention, Relation, StatedMention, StatedRelation, checked
-from acclimate.reading.relations import Encoding, MentionPairs, Sentences, relation_examples
+from acclimate.reading.relations import Encoding, MentionPairs, relation_examples
 from acclimate.tasks.sentences import punkt_spans
 from acclimate.text.untrusted import LIMITS, ReadLimits, printable, text_lines
 
@@ -53,14 +53,13 @@ def chemprot_examples(
     split: Split,
     *,
     encoding: Encoding = "dummies",
-    sentences: Sentences = punkt_spans,
     limits: ReadLimits = LIMITS,
 ) -> Iterator[Example | Rejected]:
     """Yield BLURB's examples of a split, from the publisher's files in `folder`, packed or not."""
     documents = chemprot_documents(*(file_in(folder, name) for name in FILES[split]), limits=limits)
     labels = {group: group for group in GROUPS}
     return relation_examples(
-        documents, CHEMICAL_GENE, labels=labels, negative=FALSE, encoding=encoding, sentences=sentences
+        documents, CHEMICAL_GENE, labels=labels, negative=FALSE, encoding=encoding, sentences=punkt_spans
     )
 
 

@@ -143,20 +143,18 @@ def jsonl_examples(
     split: Split,
     *,
     label_of: LabelOf,
-    text: str = "text",
-    label: str = "label",
     limits: ReadLimits = LIMITS,
 ) -> Iterator[Example | Rejected]:
-    """Yield an Example or a Rejected for each line. `text` and `label` name keys; an id is `<split>:<line>`."""
+    """Yield an Example or a Rejected for each line, an object with `text` and `label`; an id is `<split>:<line>`."""
     for number, values in json_lines(path, limits):
         place = f"{printable(path.name)}:{number}"
         if isinstance(values, str):
             yield Rejected(place, values)
-        elif not isinstance(values.get(text), str) or not isinstance(values.get(label), str | int):
-            held = {key: values.get(key) for key in (text, label)}
-            yield Rejected(place, f"a string under {text!r} and a label under {label!r} are needed, not {shown(held)}")
+        elif not isinstance(values.get("text"), str) or not isinstance(values.get("label"), str | int):
+            held = {key: values.get(key) for key in ("text", "label")}
+            yield Rejected(place, f"a string under 'text' and a label under 'label' are needed, not {shown(held)}")
         else:
-            yield example_of(place, f"{split}:{number}", values[text].strip(), str(values[label]), label_of)
+            yield example_of(place, f"{split}:{number}", values["text"].strip(), str(values["label"]), label_of)
 
 
 def abstract_sentences(

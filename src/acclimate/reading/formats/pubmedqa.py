@@ -28,16 +28,14 @@ ANSWERS = ("yes", "no", "maybe")
 FOLDS = 10
 
 
-def pubmedqa_examples(
-    folder: Path, split: Split, *, fold: int = 0, limits: ReadLimits = LIMITS
-) -> Iterator[Example | Rejected]:
-    """Yield an Example or a Rejected for each question of the split: 450 of train, 50 of dev (the fold), 500 of test.
+def pubmedqa_examples(folder: Path, split: Split, *, limits: ReadLimits = LIMITS) -> Iterator[Example | Rejected]:
+    """Yield an Example or a Rejected for each question of the split: 450 of train, 50 of dev (fold 0), 500 of test.
 
     Raises ValueError if one of the two files is missing or is another one, so that the test questions differ.
     """
     path = file_in(folder, QUESTIONS)
     questions, answers = (json_object(file, limits) for file in (path, file_in(folder, TEST)))
-    for id in splits(path, questions, answers, fold)[split]:
+    for id in splits(path, questions, answers)[split]:
         place = f"{printable(path.name)}, question {id}"
         contexts = questions[id].get("CONTEXTS")
         if not isinstance(contexts, list) or not all(isinstance(context, str) for context in contexts):

@@ -76,11 +76,12 @@ def squad_examples(
 def question_of(row: Mapping[str, Any], id: str) -> dict[str, Any]:
     """Return the question of a row of the hub's SQuAD, whose answers are a list of texts and one of their places.
 
-    id: if the row has none. Raises ValueError for lists of different lengths.
+    A text and a number are lists of one. id: if the row has none. Raises ValueError for lists of different lengths.
     """
     id, answers = row.get("id", id), row.get("answers")
     if isinstance(answers, Mapping):
-        texts, starts = (list(answers.get(name) or ()) for name in ("text", "answer_start"))
+        values = (answers.get(name) for name in ("text", "answer_start"))
+        texts, starts = ([] if value is None else value if isinstance(value, list) else [value] for value in values)
         if len(texts) != len(starts):
             raise ValueError(
                 f"question {shown(id)}: answers.text has {len(texts)} texts, but answers.answer_start has "
@@ -266,7 +267,8 @@ def _answers(
     if question.get("is_impossible") is True:
         return IMPOSSIBLE, (), ()
     spans = []
-    for answer in question.get("answers") or [None]:
+    answers_listed = question.get("answers") or [None]
+    for answer in answers_listed if isinstance(answers_listed, list) else [answers_listed]:
         span = _span(context, answer, mended)
         if isinstance(span, str):
             return span, (), ()

@@ -48,9 +48,13 @@ def hyperpartisan_examples(folder: Path, *, limits: ReadLimits = LIMITS) -> Iter
     articles, truth = file_in(folder, ARTICLES), file_in(folder, LABELS)
     labels = {
         article.get("id", ""): article.get("hyperpartisan", "")
-        for article, _ in elements(read_blocks(truth, limits), "article", where=named(truth), root="articles")
+        for article, _ in elements(
+            read_blocks(truth, limits), "article", where=named(truth), root="articles", longest=limits.line
+        )
     }
-    for article, lines in elements(read_blocks(articles, limits), "article", where=named(articles), root="articles"):
+    for article, lines in elements(
+        read_blocks(articles, limits), "article", where=named(articles), root="articles", longest=limits.line
+    ):
         place, id = f"{printable(articles.name)}:{lines[article]}", article.get("id", "")
         if id not in labels:
             yield Rejected(place, f"{LABELS} has no label for the article {id!r}; fetch both files again")

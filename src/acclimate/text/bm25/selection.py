@@ -205,7 +205,7 @@ def _drop(
 
 @dataclass(frozen=True)
 class Selection:
-    """The folder that `select` or `sample` wrote, or its first k ranks. Arrays are memory-mapped.
+    """The folder that `select` or `sample_like` wrote, or its first k ranks. Arrays are memory-mapped.
 
     Raises ValueError on first use if `path` holds no selection, or one of another format version.
     """

@@ -160,7 +160,7 @@ def build_shards(
     return ShardedIndex(path, corpus.hash, analyzer, float(k1), float(b), built, pool)
 
 
-def open_shards(path: Path, *, pool: Pool | None = None, watch: Watch = unwatched) -> ShardedIndex:
+def open_shards(path: Path, *, pool: Pool | None = None) -> ShardedIndex:
     """Return the index in shards at the path, after the checks of `open_index` on each shard.
 
     Raises DamagedError if a shard is missing or altered, ValueError if there is no index in shards.
@@ -170,7 +170,7 @@ def open_shards(path: Path, *, pool: Pool | None = None, watch: Watch = unwatche
         raise ValueError(f"{path} contains no index in shards: it has no {FACTS}. Create one with build_shards")
     facts = shard_facts(path)
     parts = _parts(path, facts["corpus"], facts["begins"], facts["documents"])
-    opened = _watched(pool.map(open_part, parts, home=number_of), facts["documents"], watch)
+    opened = tuple(pool.map(open_part, parts, home=number_of))
     return ShardedIndex(path, facts["corpus"], facts["analyzer"], facts["k1"], facts["b"], opened, pool)
 
 
@@ -273,7 +273,7 @@ class DocumentRange:
 
 @dataclass(frozen=True)
 class Source:
-    """The texts of a part, as `build_index` takes them (`Texts`), with the settings of the index."""
+    """The texts of a part, as `build_index` takes them (`IndexedTexts`), with the settings of the index."""
 
     part: DocumentRange
     corpus: Path
@@ -299,7 +299,10 @@ class Source:
 
 @dataclass(frozen=True)
 class ShardCall:
-    """The arguments of `count`, `search` and `explain`; statistics: of all shards, None if there is only one."""
+    """The arguments of `count_statistics`, `search_shard` and `explain`.
+
+    statistics: of all shards; None if there is only one
+    """
 
     shard: Shard
     queries: tuple[str, ...]

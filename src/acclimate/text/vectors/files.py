@@ -105,6 +105,11 @@ def open_bin(path: Path) -> Bin:
             entries, words, _, read, pruned = _COUNTS.unpack_from(data, place)
             if pruned != -1:
                 raise ValueError(f"{path} is pruned (quantised). Give the .bin that the .ftz was made from")
+            if not 0 <= words <= entries <= size or header.dim < 1 or header.buckets < 0:
+                raise ValueError(
+                    f"{path} is damaged: it states {words:,} words among {entries:,} entries, {header.dim:,} "
+                    f"dimensions and {header.buckets:,} buckets. {_AGAIN}"
+                )
             names, counts, place = _entries(data, place + _COUNTS.size, entries, words)
             inputs = _matrix(path, data, place, words + header.buckets, header.dim)
             outputs = _matrix(path, data, place + _MATRIX.size + inputs.nbytes, None, header.dim)
@@ -134,7 +139,7 @@ def _matrix(path: Path, data: mmap.mmap, place: int, rows: int | None, columns: 
     if quantised:
         raise ValueError(f"{path} is quantised. Give the .bin that it was made from")
     place += _MATRIX.size
-    if width != columns or (rows is not None and height != rows):
+    if width != columns or height < 0 or (rows is not None and height != rows):
         raise ValueError(
             f"{path} is damaged: a matrix is {height:,} x {width} instead of {rows or height:,} x {columns}. {_AGAIN}"
         )
@@ -190,8 +195,19 @@ class Vec:
                         f"{self.path}:{self._line(number)}: the word {self.words[number]!r} has {len(values)} values; "
                         f"the first line says {self.dim}. {_AGAIN}"
                     )
-                rows[place] = np.array(values, np.float32)
+                try:
+                    rows[place] = np.array(values, np.float32)
+                except ValueError as error:
+                    raise self._no_number(number, str(error)) from error
+                if not np.isfinite(rows[place]).all():
+                    raise self._no_number(number, "not finite")
         return rows
+
+    def _no_number(self, number: int, fault: str) -> ValueError:
+        return ValueError(
+            f"{self.path}:{self._line(number)}: a value of the word {self.words[number]!r} is no number ({fault}). "
+            f"{_AGAIN}"
+        )
 
     def _line(self, number: int) -> int:
         """Return the number of the word's line in the file, from 1."""
@@ -211,6 +227,8 @@ def open_vec(path: Path) -> Vec:
         first = file.readline()
         try:
             words, dim = map(int, first.split())
+            if words < 0 or dim < 1:
+                raise ValueError
         except ValueError:
             raise ValueError(
                 f"{path}:1: {first[:60].decode(errors='replace').strip()!r} must be the number of words and the "

@@ -10,7 +10,6 @@ Legend: V pieces of the vocabulary, N shared words, F numbers of a vector (G = F
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -51,7 +50,6 @@ def vocabulary_vectors(
     size: int,
     lower: bool,
     unseen: Unseen = "keep",
-    stop_words: Collection[str] = ENGLISH,
 ) -> VocabularyVectors:
     """Return the vector of each piece's text without marks: "##tion", "Ġtion" and "▁tion" get the vector of "tion".
 
@@ -66,7 +64,7 @@ def vocabulary_vectors(
     """
     texts = [text.lower() if lower else text for text in piece_texts(tokenizer, size)]
     special = set(tokenizer.all_special_ids)
-    reasons = [_reason(text, piece in special, vectors.shortest, stop_words) for piece, text in enumerate(texts)]
+    reasons = [_reason(text, piece in special, vectors.shortest) for piece, text in enumerate(texts)]
     regularised_V = np.array([not reason for reason in reasons])
     pieces = np.flatnonzero(regularised_V)
     looked_up = [texts[piece] for piece in pieces]
@@ -110,13 +108,13 @@ def piece_texts(tokenizer: PreTrainedTokenizerBase, size: int) -> list[str]:
     return texts
 
 
-def _reason(text: str, special: bool, shortest: int, stop_words: Collection[str]) -> str:
+def _reason(text: str, special: bool, shortest: int) -> str:
     """Return why a piece is outside R, or "" if it is in R."""
     if special:
         return "special"
     if not text or "\ufffd" in text or len(text.split()) > 1:
         return "without a text"
-    if text.lower() in stop_words:
+    if text.lower() in ENGLISH:
         return "stop word"
     return "too short" if len(text) < shortest else ""
 

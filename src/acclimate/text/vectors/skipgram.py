@@ -40,5 +40,5 @@ class Skipgram:
         if self.longest and self.shortest > self.longest:
             raise ValueError(
                 f"n-grams of {self.shortest} to {self.longest} characters: shortest must be at most longest. "
-                " Set longest=0 for none"
+                "Set longest=0 for none"
             )

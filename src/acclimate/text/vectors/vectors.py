@@ -210,7 +210,7 @@ def _blocks(
 ) -> Iterator[np.ndarray]:
     """Yield rows 0 to total - 1 in blocks: those of `moved` for the rows `numbers`, the start's for all others.
 
-    numbers  hold all rows from `known` on, which the start does not have
+    numbers  hold all rows from `known_words` on, which the start does not have
     """
     order = np.argsort(numbers)
     ascending = numbers[order]
