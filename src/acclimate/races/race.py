@@ -44,6 +44,7 @@ from acclimate.races.planning.dry_run import DryRun, dry_run
 from acclimate.races.planning.lengths import ADAPTING
 from acclimate.races.recipe import ALL, RaceRecipe, contestants_of, for_model, with_methods
 from acclimate.races.report import RACE
+from acclimate.races.rounds import race_key
 from acclimate.races.run import run
 from acclimate.races.search import FineTuned
 from acclimate.races.settling import check_same, check_settling
@@ -140,9 +141,9 @@ def dry_run_for(
     with TemporaryDirectory() as place:
         materials = materials_for(replace(inputs, out=Path(place)), recipe, budget=budget, trains=False)
         check_unchanged(materials.checkpoints, inputs.out, records=False)
-        check_same(recipe, inputs.out)
         race_design = design(recipe, materials, budget=budget, probe_only=probe_only)
         return dry_run(race_design, inputs.out, watch=inputs.watch)
+        check_same(recipe, inputs.out, race_key(race_design.searches[0].entries))
 
 
 def run_race(
@@ -169,9 +170,9 @@ def run_race(
                     f"{option('out')}"
                 )
         check_unchanged(materials.checkpoints, out)
-        check_same(recipe, out)
         race_design = design(recipe, materials, command=command, budget=budget, probe_only=probe_only)
         return run(race_design, out, watch=watch)
+        check_same(recipe, out, race_key(race_design.searches[0].entries))
 
 
 def design(

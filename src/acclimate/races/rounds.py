@@ -132,6 +132,7 @@ def searched(entries: Entries, run: Path, *, watch: Watch = unwatched) -> FineTu
 class _Race:
     """A race under way.
 
+    race       its `race_key`, with the contestants that are out
     complete   number of complete rounds
     chosen     the candidates that later rounds fine-tune, the untouched model first; none before round 1 is complete
     out        contestant -> why it is out of the race
@@ -144,6 +145,7 @@ class _Race:
     budget: Budget | None
     watch: Watch
     evaluate: Callable[[FineTuned], Evaluation] | None = None
+    race: str = ""
     complete: int = 0
     chosen: list[Candidate] = field(default_factory=list)
     out: dict[str, str] = field(default_factory=dict)
@@ -223,8 +225,9 @@ class _Race:
         """Return True if the evaluation of the last round ends the race. It is recorded, for each round once."""
         if self.evaluate is None or self.complete < FIRST:
             return False
-        evaluate, key = self.evaluate, f"{KEY}{self.complete}-{_race_of(self.entries)}"
-        evaluation = Evaluation(**decided(self.run, key, lambda: asdict(evaluate(self.result()))))
+        evaluate, race = self.evaluate, self.race
+        key = f"{KEY}{self.complete}"  # whoever failed by then: the level counts all contestants of the race
+        evaluation = Evaluation(**decided(self.run, key, lambda: asdict(replace(evaluate(self.result()), race=race))))
         note = f"{evaluation.kind}; the race {'ends' if evaluation.end else 'continues'}"
         self.watch(Progress(f"evaluation of round {self.complete}", 0, 0, "steps", {"note": note}))
         self.stopped = evaluation.end
@@ -499,7 +502,7 @@ def lengths_of(
 
     records: False for a dry run
     """
-    key = _race_of(entries)
+    key = race_key(entries)
     if (earlier := kept_lengths(entries, run)) is not None:
         return earlier
     tuning = decided(run, f"tuning-length-{key}", lambda: None, records=False)
@@ -528,7 +531,7 @@ def lengths_of(
 
 def kept_lengths(entries: Entries, run: Path) -> Lengths | None:
     """Return what `keep_lengths` wrote down; None if it wrote nothing."""
-    lengths = decided(run, f"lengths-{_race_of(entries)}", lambda: None, records=False)
+    lengths = decided(run, f"lengths-{race_key(entries)}", lambda: None, records=False)
     return None if lengths is None else Lengths(**lengths)
 
 
@@ -536,7 +539,7 @@ def keep_lengths(entries: Entries, run: Path, lengths: Lengths) -> None:
     """Write the lengths down, once the untouched model was fine-tuned: all fine-tunings of this race are as long. Other
     lengths are kept if adapting was counted.
     """
-    key = _race_of(entries)
+    key = race_key(entries)
     decided(run, f"tuning-length-{key}", lambda: lengths.tuning)
     if lengths.contestants > 1:
         decided(run, f"lengths-{key}", lambda: asdict(lengths))
@@ -610,9 +613,9 @@ def notes_on(lengths: Lengths, entries: Entries, budget: Budget) -> list[str]:
     return [*notes, f"{amount(rounds, 'round')} should fit into {budget.text}."]
 
 
-def _race_of(entries: Entries) -> str:
-    """Return the key of a decision, 12 hex digits: of recipe, data, and the models with all that makes them. The number
-    of rounds does not count, and no setting of what follows the race.
+def race_key(entries: Entries) -> str:
+    """Return the key of a decision, 12 hex digits: of recipe, data, and the models with all that makes them. Numbers of
+    rounds and adaptations do not count, and no setting of what follows the race.
     """
     materials = {name: entries.own_materials.get(name, entries.materials) for name in entries.models}
     models = {name: job.name if job else materials[name].identity() for name, job in entries.models.items()}
