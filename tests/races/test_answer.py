@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from acclimate.core.types import Cost
-from acclimate.races.answer import RaceAnswer, answer_in_words, run_folder, with_seeds
-from acclimate.races.outcome import Outcome
+from acclimate.races import report as race_report
+from acclimate.races.answer import RaceAnswer, answer_in_words, run_folder, with_runs
+from acclimate.races.outcome import INTERRUPTED, TIME_UP, Outcome, write_outcome
+from acclimate.shipping import baseline_card
 from acclimate.statistics.limits import Limits, Remedy
 from acclimate.statistics.significance import cautions
 from made_up_races import race_of, rival, untouched
@@ -111,9 +113,35 @@ def test_the_next_command_predicts_or_races_with_more_seeds():
     assert answer(with_facts(open_race, commands=[command], use="DAPT")).next == (
         "acclimate race rows.csv --out 'my runs/a' --budget none seeds=8"
     )
-    assert with_seeds("acclimate.race('rows.csv', budget='20min', seeds=3, out='x')", 8) == (
-        "acclimate.race('rows.csv', out='x', seeds=8, budget=\"none\")"
-    )
+
+
+@pytest.mark.parametrize(
+    ("now", "named", "later"),
+    [
+        (("seeds", 5, 8), {"runs": 5, "adaptations": 1}, "seeds=8 adapt_seeds=1"),
+        (("adaptations", 2, 5), {"runs": 6, "adaptations": 2}, "seeds=6 adapt_seeds=5"),
+        (("adaptations", 5, 9), {"runs": 5, "adaptations": 5}, "seeds=9 adapt_seeds=9"),
+    ],
+)
+def test_the_next_race_has_the_runs_for_which_the_number_was_computed(now, named, later):
+    outcome, (source, number, enough) = race_of([untouched(), rival("DAPT", 0.008, p=0.34)]), now
+    assert outcome.answer is not None
+    limits = Limits(source, (Remedy(source, number, 1.0, 20, enough),))
+    gains = (replace(outcome.answer.gains[0], **named),)
+    vars(outcome)["answer"] = replace(outcome.answer, limits=limits, gains=gains)
+    command = "acclimate race rows.csv seeds=6 adapt_seeds=2"
+    assert answer(with_facts(outcome, commands=[command])).next == f"acclimate race rows.csv --budget none {later}"
+
+
+@pytest.mark.parametrize(
+    ("call", "later"),
+    [
+        ("'rows, seeds=3.csv', budget='20min', seeds=3, out='x'", "'rows, seeds=3.csv', out='x', seeds=8"),
+        ("..., text='body', seeds=3", "..., seeds=8"),
+    ],
+)
+def test_a_call_keeps_its_strings_and_one_with_a_table_names_what_changes(call, later):
+    assert with_runs(f"acclimate.race({call})", seeds=8, adaptations=0) == f"acclimate.race({later}, budget='none')"
 
 
 def test_the_best_encoder_is_compared_with_the_baseline():
@@ -185,7 +213,7 @@ def test_two_seeds_give_no_answer():
         ("acclimate evaluate model train.csv --out=scored", "scored"),
         ("acclimate evaluate model train.csv", "runs/evaluate"),
         ("acclimate.evaluate('model', 'train.csv')", "runs/evaluate"),
-        ("""acclimate.race("train.csv", out="it's", seeds=3)""", "it's"),
+        ("""acclimate.race('a, out="b".csv', out="it's", seeds=3)""", "it's"),
     ],
 )
 def test_the_directory_of_a_race_is_read_from_its_command(command, folder):

@@ -377,7 +377,11 @@ def next_command(outcome: Outcome) -> str:
     if answer is not None and not answer.settled and answer.limits.source in ("seeds", "adaptations"):
         remedy = answer.limits.remedy(answer.limits.source)
     if command and remedy is not None and remedy.to_settle is not None:
-        return with_seeds(command, remedy.to_settle)
+        assert answer is not None
+        number, named = remedy.to_settle, next(gain for gain in answer.gains if gain.contestant == answer.contestant)
+        if remedy.source == "adaptations":
+            return with_runs(command, seeds=max(number, named.runs), adaptations=number)
+        return with_runs(command, seeds=number, adaptations=named.adaptations)
     searches = outcome.results[0].task.kind == "search"
     if searches and outcome.race.use in (BM25, ""):
         return ""
@@ -393,7 +397,7 @@ def next_command(outcome: Outcome) -> str:
 def run_folder(command: str) -> str:
     """Return the directory of the race that this command makes, as the command writes it."""
     if command.startswith(PYTHON):
-        places = [ast.literal_eval(text) for text in re.findall(r"\bout=(\"[^\"]*\"|'[^']*')", command)]
+        places = [ast.literal_eval(keyword.value) for keyword in _call(command).keywords if keyword.arg == "out"]
     else:
         words = shlex.split(command)
         places = [after for word, after in pairwise(words) if word == "--out"]
@@ -402,19 +406,36 @@ def run_folder(command: str) -> str:
     return places[-1] if places else f"runs/{verb[1] if verb else 'race'}"
 
 
-def with_seeds(command: str, seeds: int) -> str:
-    """Return the command of a race with so many seeds and no limit of time."""
+def _call(command: str) -> ast.Call:
+    call = ast.parse(command, mode="eval").body
+    assert isinstance(call, ast.Call)
+    return call
+
+
+def with_runs(command: str, *, seeds: int, adaptations: int) -> str:
+    """Return the command of a race with so many seeds and adaptations, and no limit of time. Of a call with a value
+    that cannot be written, such as a data frame, only the keywords that change are returned.
+
+    adaptations: of each contestant; 0: as the command states
+    """
+    changes = {"seeds": seeds} | ({"adapt_seeds": adaptations} if adaptations else {})
     if command.startswith(PYTHON):
-        call = re.sub(r", (seeds|adapt_seeds|budget)=(\"[^\"]*\"|'[^']*'|[^,)]+)", "", command)
-        return f'{call.removesuffix(")")}, seeds={seeds}, budget="none")'
+        call = _call(command)
+        if any(isinstance(node, ast.Constant) and node.value is ... for node in ast.walk(call)):
+            call = ast.Call(call.func, [ast.Constant(...)], [])
+        keywords = [ast.keyword(name, ast.Constant(value)) for name, value in {**changes, "budget": "none"}.items()]
+        call.keywords = [*(word for word in call.keywords if word.arg not in {*changes, "budget"}), *keywords]
+        return ast.unparse(call)
+    replaced = ("--budget=", *(f"{name}=" for name in changes))
     arguments: list[str] = []
     words = iter(shlex.split(command))
     for word in words:
         if word == "--budget":
             next(words, None)
-        elif not word.startswith(("--budget=", "seeds=", "adapt_seeds=")):
+        elif not word.startswith(replaced):
             arguments.append(word)
-    return shlex.join([*arguments, "--budget", "none", f"seeds={seeds}"])
+    settings = [f"{name}={number}" for name, number in changes.items()]
+    return shlex.join([*arguments, "--budget", "none", *settings])
 
 
 def _requirement(simple: ContestantRow) -> str:
