@@ -62,7 +62,7 @@ def test_a_checkpoint_is_not_called_adapting():
 
 def test_others_that_are_better_are_named_and_few_deciding_items_said():
     dapt = rival("DAPT", 0.04, p=0.001)
-    caution = cautions(3, np.array([[1.0] * 4 + [0.0] * 96]))
+    caution = cautions(3, np.array([[1.0] * 4 + [0.0] * 96]), spread=0.08)
     few = replace(dapt, comparison=replace(dapt.comparison, caution=caution))
     said = answer(race_of([untouched(), few, rival("TAPT", 0.03, p=0.01)]))
     assert said.evidence[0].endswith("p = .001; fewer than 10 items decide it).")
@@ -100,6 +100,7 @@ def with_facts(outcome: Outcome, **facts: Any) -> Outcome:
 
 
 def test_the_next_command_predicts_or_races_with_more_seeds():
+    assert said.evidence[2].startswith("The correlation of one contestant has a standard deviation of 8 points over ")
     settled, open_race = (race_of([untouched(), rival("DAPT", gain, p=p)]) for gain, p in ((0.03, 0.01), (0.008, 0.34)))
     command = "acclimate race rows.csv --budget '20min 5s' --out 'my runs/a' seeds=3"
     assert answer(with_facts(settled, commands=[command], use="DAPT")).next == (

@@ -22,7 +22,7 @@ from acclimate.reports.table import FROZEN, UNADAPTED, UNTOUCHED, ContestantRow,
 from acclimate.statistics.answer import Answer
 from acclimate.statistics.limits import Remedy
 from acclimate.statistics.sequential import FIRST
-from acclimate.statistics.significance import FEWEST_SEEDS
+from acclimate.statistics.significance import DECIDE, FEWEST_SEEDS
 
 NAMED = 9  # names at most that a sentence lists
 PYTHON = "acclimate."  # how a command begins that was called in Python
@@ -87,6 +87,7 @@ def answer_in_words(outcome: Outcome) -> RaceAnswer:
         return RaceAnswer("none", headline, (*evidence, *remarks), next=next_command(outcome))
     evidence = [_difference(outcome, answer), *_others(answer), *_baseline_comparison(outcome)]
     return RaceAnswer(
+    evidence += [reason for reason in answer.caution.splitlines() if DECIDE not in reason]  # few items: in the first
         kind=answer.kind,
         headline=_headline(outcome, answer),
         evidence=(*evidence, *remarks),
