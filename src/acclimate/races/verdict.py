@@ -135,7 +135,7 @@ def next_race(outcome: Outcome) -> PowerDesign | None:
     drawn = [comparison for comparison in comparisons if comparison.adaptations > 1] or encoders or comparisons
     if len({(comparison.items, comparison.seeds) for comparison in drawn}) != 1:
         return None
-    return replace(measured_in_race(drawn), comparisons=len(comparisons))
+    return replace(measured_in_race(drawn), comparisons=len(encoders or comparisons))
 
 
 def spread(outcome: Outcome) -> PowerDesign | None:
