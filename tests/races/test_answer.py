@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 from acclimate.core.types import Cost
+import studies
+from acclimate.api.study import Study
+from acclimate.core.door import python_call
 from acclimate.races import report as race_report
 from acclimate.races.answer import RaceAnswer, answer_in_words, run_folder, with_runs
 from acclimate.races.outcome import INTERRUPTED, TIME_UP, Outcome, write_outcome
@@ -219,3 +222,21 @@ def test_two_seeds_give_no_answer():
 )
 def test_the_directory_of_a_race_is_read_from_its_command(command, folder):
     assert run_folder(command) == folder
+@pytest.mark.parametrize(
+    ("stopped", "rounds", "way"),
+    [
+        (TIME_UP, 1, "Repeat the command with a larger budget to"),
+        ("", 0, "Repeat the command with a larger budget to"),
+        (INTERRUPTED, 1, "Repeat the command to"),
+        ("", 1, "Repeat the command with seeds=3 or more to"),
+        ("in round 2 untouched failed: no memory", 1, "untouched failed: no memory. Repeat the command to"),
+    ],
+)
+def test_a_first_impression_names_what_continues_the_race(stopped, rounds, way):
+    raced = race_of([untouched()], stopped=stopped)
+    with python_call():
+        said = answer(replace(raced, rounds=rounds, first_impression=True))
+    assert said.evidence[-1].endswith(f"{way} continue the race.")
+    assert said.evidence[0].startswith("The model 80.0"), "a model that is alone is not called untouched"
+
+

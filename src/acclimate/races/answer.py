@@ -13,12 +13,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from acclimate.core.door import option
 from acclimate.core.figures import has, listed, metric_text, p_text, percent, points, rough_duration
 from acclimate.methods.ranking.bm25 import BM25
 from acclimate.races.compare import Contrast
-from acclimate.races.outcome import CellResult, Outcome, probe_row, rows
+from acclimate.races.outcome import INTERRUPTED, TIME_UP, CellResult, Outcome, probe_row, rows
 from acclimate.reports.page import amount
-from acclimate.reports.table import FROZEN, UNADAPTED, UNTOUCHED, ContestantRow, interval_text
+from acclimate.reports.table import ALONE, FROZEN, UNADAPTED, UNTOUCHED, ContestantRow, interval_text
 from acclimate.statistics.answer import Answer
 from acclimate.statistics.limits import Remedy
 from acclimate.statistics.sequential import FIRST
@@ -86,8 +87,8 @@ def answer_in_words(outcome: Outcome) -> RaceAnswer:
         headline, *evidence = _without_comparison(outcome, raced)
         return RaceAnswer("none", headline, (*evidence, *remarks), next=next_command(outcome))
     evidence = [_difference(outcome, answer), *_others(answer), *_baseline_comparison(outcome)]
-    return RaceAnswer(
     evidence += [reason for reason in answer.caution.splitlines() if DECIDE not in reason]  # few items: in the first
+    return RaceAnswer(
         kind=answer.kind,
         headline=_headline(outcome, answer),
         evidence=(*evidence, *remarks),
@@ -228,15 +229,27 @@ def _impression(outcome: Outcome, raced: Sequence[ContestantRow]) -> RaceAnswer:
     if not tuned and any(row.contestant == FROZEN for row in raced):
         raced = [row for row in raced if row.contestant != UNTOUCHED]  # its probe, which FROZEN is
     after = f"after {amount(outcome.rounds, 'round')}" if outcome.rounds else "before the first round was complete"
-    untouched = "the untouched model" if tuned else "a probe of the untouched model"
+    model = f"the {ALONE}" if outcome.alone else "the untouched model"
+    untouched = model if tuned else f"a probe of {model}"
     evidence = [f"{_scores(raced, untouched)}." if raced else "No contestant has a score."]
     if not tuned:
         evidence.append("Nothing was fine-tuned.")
     evidence.append(
-        f"Differences may be chance, because intervals need {FEWEST_SEEDS} rounds. Repeat the command with a larger "
-        "--budget to continue the race."
+        f"Differences may be chance, because intervals need {FEWEST_SEEDS} rounds. {_continuation(outcome)}"
     )
     return RaceAnswer("first impression", f"First impression {after}.", tuple(evidence), next=next_command(outcome))
+
+
+def _continuation(outcome: Outcome) -> str:
+    """Return how to continue a race that ended before its third round, by why it ended."""
+    assert outcome.race is not None
+    stopped = outcome.race.stopped
+    if stopped == TIME_UP or not (stopped or outcome.rounds):  # not even one fine-tuning fits
+        return f"Repeat the command with a larger {option('budget')} to continue the race."
+    if not stopped:
+        return f"Repeat the command with seeds={FEWEST_SEEDS} or more to continue the race."
+    reason = "" if stopped == INTERRUPTED else f"The race stopped early, since {stopped.rstrip('.')}. "
+    return f"{reason}Repeat the command to continue the race."
 
 
 def _scores(raced: Sequence[ContestantRow], untouched: str = "the untouched model") -> str:
