@@ -210,6 +210,8 @@ def test_a_baseline_to_use_is_shipped_with_a_card_whose_code_runs(tmp_path, kind
     assert about.eval_results[0].metric_value == round(score.test, 4)
     assert f"| {score.contestant} (shipped) |" in shipped.card.read_text()
     assert "/home/" not in shipped.card.read_text()
+    write_outcome(replace(recorded(run), first_impression=True, rounds=1), run)
+    assert "95% interval" not in ship(run, tmp_path / "first").card.read_text()
     [code] = re.findall(r"^```python\n(.*?)^```", shipped.card.read_text(), re.MULTILINE | re.DOTALL)
     assert output_of(code, shipped.path)[1].startswith("[")
     assert {name for name, _ in push(shipped.path, "ada/salts", dry_run=True).files} >= {"baseline.json", "README.md"}
