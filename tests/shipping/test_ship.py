@@ -281,6 +281,8 @@ def test_what_was_made_from_the_embedded_encoder_has_its_licence(race, tmp_path)
         assert (tmp_path / "out" / name).read_bytes() == (FOLDER / name).read_bytes()
     card = (tmp_path / "out" / "README.md").read_text()
     assert "It was made from the embedded encoder of acclimate, which was cut from sentence-transformers" in card
+    assert "is under the Apache License 2.0: keep LICENSE and NOTICE." in card
+    assert "No licence is stated for the rest: it depends on the data." in card
 
 
 def test_the_card_scores_without_leaked_items(tmp_path):
