@@ -353,7 +353,7 @@ def _check_labels(predicted: Sequence[Label], task: Prepared, score: Score) -> N
 def _check(shipped: check.Loaded, task: Prepared, score: Score, examples: Sequence[Example], watch: Watch) -> int:
     """Return for how many test texts rounding alone changes the prediction; 0 if the task predicts numbers.
 
-    Raises ValueError if the shipped model does not predict what was scored; HeldError if another process ships there.
+    Raises ValueError if the shipped model does not predict what was scored.
     """
     logits_nC = check.outputs_of_examples(examples, shipped.tokenizer, shipped.logits, task.kind, watch=watch)
     predicted = check.decoded(logits_nC, task.kind, task.labels)
