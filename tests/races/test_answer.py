@@ -2,21 +2,24 @@
 
 import re
 from dataclasses import replace
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
-from acclimate.core.types import Cost
 import studies
 from acclimate.api.study import Study
 from acclimate.core.door import python_call
+from acclimate.core.types import Cost
 from acclimate.races import report as race_report
 from acclimate.races.answer import RaceAnswer, answer_in_words, run_folder, with_runs
 from acclimate.races.outcome import INTERRUPTED, TIME_UP, Outcome, write_outcome
 from acclimate.shipping import baseline_card
 from acclimate.statistics.limits import Limits, Remedy
 from acclimate.statistics.significance import cautions
+from acclimate.studies import documents_of
+from acclimate.tasks.prepared import Prepared
 from made_up_races import race_of, rival, untouched
 
 SIMPLE = "TF-IDF"
@@ -28,6 +31,32 @@ def answer(outcome: Outcome) -> RaceAnswer:
     said = answer_in_words(outcome)
     assert len(said.headline.split()) <= 20
     return said
+
+
+@pytest.fixture
+def views(report, tmp_path, monkeypatch):
+    """Returns wherever an answer is shown, in a race with this answer."""
+
+    def views_of(said: RaceAnswer) -> dict[str, str]:
+        shown = replace(report, answer=said)
+        monkeypatch.setattr(race_report, "report_of", lambda outcome: shown)
+        monkeypatch.setattr(baseline_card, "report_of", lambda outcome: shown)
+        write_outcome(shown.outcome, tmp_path)
+        [document] = documents_of(tmp_path)
+        simple = next(score for score in shown.outcome.scores if score.contestant == studies.SIMPLE)
+        about = {"name": "Genes", "kind": "sequence", "labels": ("a", "b"), "examples": lambda split: ()}
+        task = cast(Prepared, SimpleNamespace(sizes={"train": 9, "dev": 3, "test": 4}, **about))
+        words: dict[str, Any] = {"calibration": "", "license": "", "encoder_license": "", "language": ()}
+        return {
+            "text": race_report.text_of(shown, 200),
+            "page": race_report.race_page(shown).as_html(),
+            "notebook": race_report.notebook_view(shown, place=tmp_path),
+            "JSON": document["answer"]["headline"],
+            "Python": str(Study(tmp_path, "", shown)),
+            "card": baseline_card.render_baseline(shown.outcome, simple, task, dev=0.8, **words),
+        }
+
+    return views_of
 
 
 @pytest.mark.parametrize(
@@ -46,7 +75,7 @@ def answer(outcome: Outcome) -> RaceAnswer:
         ([("DAPT", 0.008, 0.34)], "not settled", "cannot tell", "DAPT: +0.8 .*interval -1.1 to 2.7, p = .34"),
     ],
 )
-def test_each_answer_has_its_words(rivals, kind, headline, evidence):
+def test_each_answer_has_its_words_wherever_it_is_shown(rivals, kind, headline, evidence, views):
     said = answer(race_of([untouched(), *(rival(name, gain, p=p) for name, gain, p in rivals)]))
     assert said.kind == kind
     assert headline in said.headline
@@ -54,6 +83,7 @@ def test_each_answer_has_its_words(rivals, kind, headline, evidence):
     assert re.search(evidence.replace("+", r"\+"), line), line
     assert said.difference == pytest.approx(max(gain for _, gain, _ in rivals))
     assert (said.p is not None and said.p < 0.05) == (said.interval[0] > 0 or said.interval[1] < 0)
+    assert [name for name, view in views(said).items() if said.headline not in view] == []
 
 
 def test_a_checkpoint_is_not_called_adapting():
@@ -70,6 +100,7 @@ def test_others_that_are_better_are_named_and_few_deciding_items_said():
     said = answer(race_of([untouched(), few, rival("TAPT", 0.03, p=0.01)]))
     assert said.evidence[0].endswith("p = .001; fewer than 10 items decide it).")
     assert said.evidence[1] == "Also better: TAPT (+3.0)."
+    assert said.evidence[2].startswith("The correlation of one contestant has a standard deviation of 8 points over ")
 
 
 @pytest.mark.parametrize(
@@ -103,7 +134,6 @@ def with_facts(outcome: Outcome, **facts: Any) -> Outcome:
 
 
 def test_the_next_command_predicts_or_races_with_more_seeds():
-    assert said.evidence[2].startswith("The correlation of one contestant has a standard deviation of 8 points over ")
     settled, open_race = (race_of([untouched(), rival("DAPT", gain, p=p)]) for gain, p in ((0.03, 0.01), (0.008, 0.34)))
     command = "acclimate race rows.csv --budget '20min 5s' --out 'my runs/a' seeds=3"
     assert answer(with_facts(settled, commands=[command], use="DAPT")).next == (
@@ -200,6 +230,24 @@ def test_without_an_encoder_that_learnt_the_task_nothing_is_compared():
     assert said.evidence == ("TF-IDF, which needs no encoder, scores 90.0 [90.0, 90.0] points of macro-F1.",)
 
 
+@pytest.mark.parametrize(
+    ("stopped", "rounds", "way"),
+    [
+        (TIME_UP, 1, "Repeat the command with a larger budget to"),
+        ("", 0, "Repeat the command with a larger budget to"),
+        (INTERRUPTED, 1, "Repeat the command to"),
+        ("", 1, "Repeat the command with seeds=3 or more to"),
+        ("in round 2 untouched failed: no memory", 1, "untouched failed: no memory. Repeat the command to"),
+    ],
+)
+def test_a_first_impression_names_what_continues_the_race(stopped, rounds, way):
+    raced = race_of([untouched()], stopped=stopped)
+    with python_call():
+        said = answer(replace(raced, rounds=rounds, first_impression=True))
+    assert said.evidence[-1].endswith(f"{way} continue the race.")
+    assert said.evidence[0].startswith("The model 80.0"), "a model that is alone is not called untouched"
+
+
 def test_two_seeds_give_no_answer():
     outcome = race_of([untouched(), rival("DAPT", 0.031, p=0.002)])
     vars(outcome)["answer"] = None
@@ -222,21 +270,3 @@ def test_two_seeds_give_no_answer():
 )
 def test_the_directory_of_a_race_is_read_from_its_command(command, folder):
     assert run_folder(command) == folder
-@pytest.mark.parametrize(
-    ("stopped", "rounds", "way"),
-    [
-        (TIME_UP, 1, "Repeat the command with a larger budget to"),
-        ("", 0, "Repeat the command with a larger budget to"),
-        (INTERRUPTED, 1, "Repeat the command to"),
-        ("", 1, "Repeat the command with seeds=3 or more to"),
-        ("in round 2 untouched failed: no memory", 1, "untouched failed: no memory. Repeat the command to"),
-    ],
-)
-def test_a_first_impression_names_what_continues_the_race(stopped, rounds, way):
-    raced = race_of([untouched()], stopped=stopped)
-    with python_call():
-        said = answer(replace(raced, rounds=rounds, first_impression=True))
-    assert said.evidence[-1].endswith(f"{way} continue the race.")
-    assert said.evidence[0].startswith("The model 80.0"), "a model that is alone is not called untouched"
-
-
