@@ -11,6 +11,7 @@ from acclimate.core.types import unwatched
 from acclimate.jobs.job import DECISIONS
 from acclimate.races import settling
 from acclimate.races.contestants import enter
+from acclimate.races.outcome import write_outcome
 from acclimate.races.race import run_race
 from acclimate.races.recipe import RaceRecipe
 from acclimate.races.report import write_race_pages
@@ -21,6 +22,7 @@ from acclimate.races.settling import (
     SETTLED,
     TEST_ROWS,
     Evaluation,
+    check_same,
     check_settling,
     evaluation_of,
     evaluations_in,
@@ -52,9 +54,9 @@ def test_a_race_ends_once_it_is_settled_and_a_resumed_one_keeps_its_evaluations(
     for other, message in (
         (replace(recipe, margin=1.0), r"evaluated with margin = 45, so it cannot continue with margin = 1\. "),
         (replace(recipe, until="rounds"), r".*Add --until settled, or choose another"),
+        (replace(recipe, finetune=replace(recipe.finetune, looks=2)), r"other settings, files.* choose another --out"),
     ):
         with pytest.raises(ValueError, match=message):
-        (replace(recipe, finetune=replace(recipe.finetune, looks=2)), r"other settings, files.* choose another --out"),
             run_race(other, toy_race.materials, run, command="acclimate race")
 
     (run / DECISIONS).unlink()
@@ -73,8 +75,6 @@ def test_a_race_ends_once_it_is_settled_and_a_resumed_one_keeps_its_evaluations(
     tuned = race_in_rounds(entries, run, budget=None, evaluate=evaluate)
     assert evaluated == [3, 4, 4], "that of round 3 was recorded"
     assert (tuned.rounds, tuned.search.stopped) == (4, TEST_ROWS)
-
-
     alone = only(entries, ["untouched"])
     assert _Race(alone, run, None, unwatched, evaluate, race_key(entries), complete=4).ends()
     assert evaluated == [3, 4, 4], "a contestant that fails in one session gives the race no second evaluation"
@@ -84,6 +84,8 @@ def test_a_race_that_was_evaluated_at_its_end_does_not_go_on_until_it_is_settled
     write_outcome(report.outcome, tmp_path)
     with pytest.raises(ValueError, match=r"evaluated without --until settled.* choose another --out"):
         check_same(RaceRecipe(until="settled"), tmp_path, "")
+
+
 @pytest.mark.parametrize(
     ("gain", "spread", "rows", "end"),
     [(0.2, 0.005, 300, SETTLED), (-0.2, 0.005, 300, SETTLED), (0.02, 0.0, 60, TEST_ROWS), (0.05, 0.05, 3_000, "")],
