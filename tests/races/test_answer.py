@@ -245,7 +245,7 @@ def test_a_first_impression_names_what_continues_the_race(stopped, rounds, way):
     with python_call():
         said = answer(replace(raced, rounds=rounds, first_impression=True))
     assert said.evidence[-1].endswith(f"{way} continue the race.")
-    assert said.evidence[0].startswith("The model 80.0"), "a model that is alone is not called untouched"
+    assert said.evidence[0].startswith("The model "), "a model that is alone is not called untouched"
 
 
 def test_two_seeds_give_no_answer():
