@@ -132,9 +132,8 @@ def only_baseline(run: Path, threshold: Threshold = "half") -> Score:
     scores = [test_row(fitted.label, seed, result, task, **costs) for seed in (0, 1)]
     of_encoders = [replace(score, learnt=False) for score in before.scores]
     why = f"{fitted.label} is used, because no encoder of this race has learned the task."
-    facts = replace(
-        before.race, use=fitted.label, encoder="", use_reason=why, given={fitted.label: {"looks at the test set": 1}}
-    )
+    given = {fitted.label: {"evaluations on the test set": 1}}
+    facts = replace(before.race, use=fitted.label, encoder="", use_reason=why, given=given)
     about: dict[str, Any] = {"kind": task.kind, "sizes": task.sizes, "baselines": [fitted.label]}
     write_outcome(raced([*of_encoders, *scores], facts, title=before.title, **about), run)
     return scores[0]

@@ -158,6 +158,7 @@ def answer_of_rows(rows: list[ContestantRow], limits: Limits) -> Answer | None:
                 0.05,
                 nothing,
                 3,
+                caution=row.comparison.caution,
             )
         )
     if not gains or rows[0].contestant != "untouched":

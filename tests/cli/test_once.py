@@ -36,6 +36,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("race t.csv --model=", "--model is empty. Give it a value"),
         (f"doctor {'a' * 300}.csv", "a name of 304 characters. Check the path"),
         ("race t.csv --dry-run --dry-run", "--dry-run appears 2 times"),
+        ("race t.csv margin=-1", "margin = -1.0 is out of range: at least 0 and at most 50 points"),
+        ("race t.csv margin=51", "margin = 51.0 is out of range: at least 0 and at most 50 points"),
         ("race t.csv seeds=2 seeds=3", "'seeds' appears twice, as 2 and as 3"),
         ("race t.csv finetune.plan.rate=1e-5 finetune.plan.rate=2e-5", "'finetune.plan.rate' appears twice"),
         ("adapt mlm corpus=a corpus=b", "'corpus' appears twice, as a and as b"),

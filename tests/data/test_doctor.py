@@ -295,7 +295,7 @@ def test_of_tagged_words_types_of_entities_are_counted_and_nothing_is_cut():
     said = [finding.what for finding in found.findings]
     assert "'base' (6) has fewer than 10 training sentences, too few to learn from." in said
     assert "'base' (2) has fewer than 5 test sentences: their scores are chance." in said
-    assert "a tag a word" in as_text(found)
+    assert "a tag per word" in as_text(found)
     assert not any("constant answer" in text or "own name" in text for text in said)
 
 

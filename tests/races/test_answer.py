@@ -2,16 +2,24 @@
 
 import re
 from dataclasses import replace
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
+import studies
+from acclimate.api.study import Study
+from acclimate.core.door import python_call
 from acclimate.core.types import Cost
-from acclimate.races.answer import RaceAnswer, answer_in_words, run_folder, with_seeds
-from acclimate.races.outcome import Outcome
+from acclimate.races import report as race_report
+from acclimate.races.answer import RaceAnswer, answer_in_words, run_folder, with_runs
+from acclimate.races.outcome import INTERRUPTED, TIME_UP, Outcome, write_outcome
+from acclimate.shipping import baseline_card
 from acclimate.statistics.limits import Limits, Remedy
 from acclimate.statistics.significance import cautions
+from acclimate.studies import documents_of
+from acclimate.tasks.prepared import Prepared
 from made_up_races import race_of, rival, untouched
 
 SIMPLE = "TF-IDF"
@@ -23,6 +31,32 @@ def answer(outcome: Outcome) -> RaceAnswer:
     said = answer_in_words(outcome)
     assert len(said.headline.split()) <= 20
     return said
+
+
+@pytest.fixture
+def views(report, tmp_path, monkeypatch):
+    """Returns wherever an answer is shown, in a race with this answer."""
+
+    def views_of(said: RaceAnswer) -> dict[str, str]:
+        shown = replace(report, answer=said)
+        monkeypatch.setattr(race_report, "report_of", lambda outcome: shown)
+        monkeypatch.setattr(baseline_card, "report_of", lambda outcome: shown)
+        write_outcome(shown.outcome, tmp_path)
+        [document] = documents_of(tmp_path)
+        simple = next(score for score in shown.outcome.scores if score.contestant == studies.SIMPLE)
+        about = {"name": "Genes", "kind": "sequence", "labels": ("a", "b"), "examples": lambda split: ()}
+        task = cast(Prepared, SimpleNamespace(sizes={"train": 9, "dev": 3, "test": 4}, **about))
+        words: dict[str, Any] = {"calibration": "", "license": "", "encoder_license": "", "language": ()}
+        return {
+            "text": race_report.text_of(shown, 200),
+            "page": race_report.race_page(shown).as_html(),
+            "notebook": race_report.notebook_view(shown, place=tmp_path),
+            "JSON": document["answer"]["headline"],
+            "Python": str(Study(tmp_path, "", shown)),
+            "card": baseline_card.render_baseline(shown.outcome, simple, task, dev=0.8, **words),
+        }
+
+    return views_of
 
 
 @pytest.mark.parametrize(
@@ -41,7 +75,7 @@ def answer(outcome: Outcome) -> RaceAnswer:
         ([("DAPT", 0.008, 0.34)], "not settled", "cannot tell", "DAPT: +0.8 .*interval -1.1 to 2.7, p = .34"),
     ],
 )
-def test_each_answer_has_its_words(rivals, kind, headline, evidence):
+def test_each_answer_has_its_words_wherever_it_is_shown(rivals, kind, headline, evidence, views):
     said = answer(race_of([untouched(), *(rival(name, gain, p=p) for name, gain, p in rivals)]))
     assert said.kind == kind
     assert headline in said.headline
@@ -49,6 +83,7 @@ def test_each_answer_has_its_words(rivals, kind, headline, evidence):
     assert re.search(evidence.replace("+", r"\+"), line), line
     assert said.difference == pytest.approx(max(gain for _, gain, _ in rivals))
     assert (said.p is not None and said.p < 0.05) == (said.interval[0] > 0 or said.interval[1] < 0)
+    assert [name for name, view in views(said).items() if said.headline not in view] == []
 
 
 def test_a_checkpoint_is_not_called_adapting():
@@ -60,11 +95,12 @@ def test_a_checkpoint_is_not_called_adapting():
 
 def test_others_that_are_better_are_named_and_few_deciding_items_said():
     dapt = rival("DAPT", 0.04, p=0.001)
-    caution = cautions(3, np.array([[1.0] * 4 + [0.0] * 96]))
+    caution = cautions(3, np.array([[1.0] * 4 + [0.0] * 96]), spread=0.08)
     few = replace(dapt, comparison=replace(dapt.comparison, caution=caution))
     said = answer(race_of([untouched(), few, rival("TAPT", 0.03, p=0.01)]))
     assert said.evidence[0].endswith("p = .001; fewer than 10 items decide it).")
     assert said.evidence[1] == "Also better: TAPT (+3.0)."
+    assert said.evidence[2].startswith("The correlation of one contestant has a standard deviation of 8 points over ")
 
 
 @pytest.mark.parametrize(
@@ -111,9 +147,35 @@ def test_the_next_command_predicts_or_races_with_more_seeds():
     assert answer(with_facts(open_race, commands=[command], use="DAPT")).next == (
         "acclimate race rows.csv --out 'my runs/a' --budget none seeds=8"
     )
-    assert with_seeds("acclimate.race('rows.csv', budget='20min', seeds=3, out='x')", 8) == (
-        "acclimate.race('rows.csv', out='x', seeds=8, budget=\"none\")"
-    )
+
+
+@pytest.mark.parametrize(
+    ("now", "named", "later"),
+    [
+        (("seeds", 5, 8), {"runs": 5, "adaptations": 1}, "seeds=8 adapt_seeds=1"),
+        (("adaptations", 2, 5), {"runs": 6, "adaptations": 2}, "seeds=6 adapt_seeds=5"),
+        (("adaptations", 5, 9), {"runs": 5, "adaptations": 5}, "seeds=9 adapt_seeds=9"),
+    ],
+)
+def test_the_next_race_has_the_runs_for_which_the_number_was_computed(now, named, later):
+    outcome, (source, number, enough) = race_of([untouched(), rival("DAPT", 0.008, p=0.34)]), now
+    assert outcome.answer is not None
+    limits = Limits(source, (Remedy(source, number, 1.0, 20, enough),))
+    gains = (replace(outcome.answer.gains[0], **named),)
+    vars(outcome)["answer"] = replace(outcome.answer, limits=limits, gains=gains)
+    command = "acclimate race rows.csv seeds=6 adapt_seeds=2"
+    assert answer(with_facts(outcome, commands=[command])).next == f"acclimate race rows.csv --budget none {later}"
+
+
+@pytest.mark.parametrize(
+    ("call", "later"),
+    [
+        ("'rows, seeds=3.csv', budget='20min', seeds=3, out='x'", "'rows, seeds=3.csv', out='x', seeds=8"),
+        ("..., text='body', seeds=3", "..., seeds=8"),
+    ],
+)
+def test_a_call_keeps_its_strings_and_one_with_a_table_names_what_changes(call, later):
+    assert with_runs(f"acclimate.race({call})", seeds=8, adaptations=0) == f"acclimate.race({later}, budget='none')"
 
 
 def test_the_best_encoder_is_compared_with_the_baseline():
@@ -168,6 +230,24 @@ def test_without_an_encoder_that_learnt_the_task_nothing_is_compared():
     assert said.evidence == ("TF-IDF, which needs no encoder, scores 90.0 [90.0, 90.0] points of macro-F1.",)
 
 
+@pytest.mark.parametrize(
+    ("stopped", "rounds", "way"),
+    [
+        (TIME_UP, 1, "Repeat the command with a larger budget to"),
+        ("", 0, "Repeat the command with a larger budget to"),
+        (INTERRUPTED, 1, "Repeat the command to"),
+        ("", 1, "Repeat the command with seeds=3 or more to"),
+        ("in round 2 untouched failed: no memory", 1, "untouched failed: no memory. Repeat the command to"),
+    ],
+)
+def test_a_first_impression_names_what_continues_the_race(stopped, rounds, way):
+    raced = race_of([untouched()], stopped=stopped)
+    with python_call():
+        said = answer(replace(raced, rounds=rounds, first_impression=True))
+    assert said.evidence[-1].endswith(f"{way} continue the race.")
+    assert said.evidence[0].startswith("The model "), "a model that is alone is not called untouched"
+
+
 def test_two_seeds_give_no_answer():
     outcome = race_of([untouched(), rival("DAPT", 0.031, p=0.002)])
     vars(outcome)["answer"] = None
@@ -185,7 +265,7 @@ def test_two_seeds_give_no_answer():
         ("acclimate evaluate model train.csv --out=scored", "scored"),
         ("acclimate evaluate model train.csv", "runs/evaluate"),
         ("acclimate.evaluate('model', 'train.csv')", "runs/evaluate"),
-        ("""acclimate.race("train.csv", out="it's", seeds=3)""", "it's"),
+        ("""acclimate.race('a, out="b".csv', out="it's", seeds=3)""", "it's"),
     ],
 )
 def test_the_directory_of_a_race_is_read_from_its_command(command, folder):

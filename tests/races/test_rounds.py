@@ -23,6 +23,7 @@ from acclimate.races import race, rounds, work
 from acclimate.races.contestants import Entries
 from acclimate.races.outcome import Outcome
 from acclimate.races.planning.budget import Budget, parse_budget
+from acclimate.races.planning.dry_run import dry_run
 from acclimate.races.planning.lengths import CostOfJob, RoundCosts
 from acclimate.races.race import run_race
 from acclimate.races.report import write_race_pages
@@ -165,7 +166,7 @@ def test_adapting_is_shortened_at_the_pace_of_the_untouched_models_fine_tuning(t
     materials, notes = replace(toy_race.materials, model=str(toy_race.base)), []
     finetune = toy_race.recipe.finetune
     brief = replace(finetune, looks=1, plan=replace(finetune.plan, steps=8))
-    recipe = replace(toy_race.recipe, seeds=1, finetune=brief)
+    recipe = replace(toy_race.recipe, seeds=1, adapt_seeds=0, finetune=brief)
     run, budget = tmp_path / "run", Budget(200.0, "seconds", "200s")
     run_race(
         recipe,
@@ -185,6 +186,17 @@ def test_adapting_is_shortened_at_the_pace_of_the_untouched_models_fine_tuning(t
     assert any(note.startswith("Adapting sees ") for note in notes)
     outcome = recorded(run)
     assert outcome.rounds == 1
+
+    def adaptations() -> set[str]:
+        return {path.name for path in (run / "jobs").iterdir() if path.name.startswith(("tapt-", "dapt-"))}
+
+    adapted, two = adaptations(), replace(recipe, seeds=2)
+    planned = dry_run(race.design(two, materials), run)
+    assert any("Adapting sees " in note and "with which the race began" in note for note in planned.notes)
+    run_race(two, materials, run, command="acclimate race")
+    assert recorded(run).rounds == 2
+    assert adaptations() == adapted, "without a budget the race goes on with its lengths"
+    assert dry_run(race.design(two, materials), run).jobs_left == 0
 
 
 def test_a_budget_of_a_second_is_accepted_and_says_what_it_would_take(toy_race, tmp_path):

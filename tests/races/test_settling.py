@@ -7,19 +7,22 @@ from typing import cast
 
 import pytest
 
+from acclimate.core.types import unwatched
 from acclimate.jobs.job import DECISIONS
 from acclimate.races import settling
 from acclimate.races.contestants import enter
+from acclimate.races.outcome import write_outcome
 from acclimate.races.race import run_race
 from acclimate.races.recipe import RaceRecipe
 from acclimate.races.report import write_race_pages
-from acclimate.races.rounds import race_in_rounds
+from acclimate.races.rounds import _Race, only, race_in_rounds, race_key
 from acclimate.races.search import FineTuned
 from acclimate.races.settling import (
     NOTHING,
     SETTLED,
     TEST_ROWS,
     Evaluation,
+    check_same,
     check_settling,
     evaluation_of,
     evaluations_in,
@@ -44,12 +47,14 @@ def test_a_race_ends_once_it_is_settled_and_a_resumed_one_keeps_its_evaluations(
     assert outcome.answer.kind == "no gain that matters"
     assert outcome.answer.gains[0].single_level == pytest.approx(evaluation_level(3))
     [evaluation] = evaluations_in(run)
-    assert evaluation == {"margin": 45.0, "level": evaluation_level(3), "kind": outcome.answer.kind, "end": SETTLED}
+    kind, race = outcome.answer.kind, race_key(enter(recipe, toy_race.materials))
+    assert evaluation == {"margin": 45.0, "level": evaluation_level(3), "kind": kind, "end": SETTLED, "race": race}
     said = str(write_race_pages(run).answer)
     assert "The race ended after 1 evaluation on test, since its answer is settled." in said
     for other, message in (
         (replace(recipe, margin=1.0), r"evaluated with margin = 45, so it cannot continue with margin = 1\. "),
         (replace(recipe, until="rounds"), r".*Add --until settled, or choose another"),
+        (replace(recipe, finetune=replace(recipe.finetune, looks=2)), r"other settings, files.* choose another --out"),
     ):
         with pytest.raises(ValueError, match=message):
             run_race(other, toy_race.materials, run, command="acclimate race")
@@ -70,6 +75,15 @@ def test_a_race_ends_once_it_is_settled_and_a_resumed_one_keeps_its_evaluations(
     tuned = race_in_rounds(entries, run, budget=None, evaluate=evaluate)
     assert evaluated == [3, 4, 4], "that of round 3 was recorded"
     assert (tuned.rounds, tuned.search.stopped) == (4, TEST_ROWS)
+    alone = only(entries, ["untouched"])
+    assert _Race(alone, run, None, unwatched, evaluate, race_key(entries), complete=4).ends()
+    assert evaluated == [3, 4, 4], "a contestant that fails in one session gives the race no second evaluation"
+
+
+def test_a_race_that_was_evaluated_at_its_end_does_not_go_on_until_it_is_settled(report, tmp_path):
+    write_outcome(report.outcome, tmp_path)
+    with pytest.raises(ValueError, match=r"evaluated without --until settled.* choose another --out"):
+        check_same(RaceRecipe(until="settled"), tmp_path, "")
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,10 @@ def test_rows_beyond_the_most_are_left_out_and_the_first_sentence_of_the_verdict
         '<h1 dir="auto">TAPT has 42.4 points.</h1>\n<p class="verdict" dir="auto">It is better. So is TF-IDF.</p>'
         in text
     )
-    assert '<p class="verdict"' not in Page("A race", "TAPT is better.", MADE.sections).as_html()
+    whole = "Adapting helped: St. Petersburg is better."
+    with_lead = Page("A race", whole, MADE.sections, lead=["Use: it."]).as_html()
+    assert f'<h1 dir="auto">{whole}</h1>' in with_lead
+    assert '<p class="verdict"' not in with_lead + Page("A race", "TAPT is better.", MADE.sections).as_html()
 
 
 def test_a_text_is_as_wide_as_the_terminal_and_in_a_file_as_wide_as_ever(monkeypatch):

@@ -210,6 +210,8 @@ def test_a_baseline_to_use_is_shipped_with_a_card_whose_code_runs(tmp_path, kind
     assert about.eval_results[0].metric_value == round(score.test, 4)
     assert f"| {score.contestant} (shipped) |" in shipped.card.read_text()
     assert "/home/" not in shipped.card.read_text()
+    write_outcome(replace(recorded(run), first_impression=True, rounds=1), run)
+    assert "95% interval" not in ship(run, tmp_path / "first").card.read_text()
     [code] = re.findall(r"^```python\n(.*?)^```", shipped.card.read_text(), re.MULTILINE | re.DOTALL)
     assert output_of(code, shipped.path)[1].startswith("[")
     assert {name for name, _ in push(shipped.path, "ada/salts", dry_run=True).files} >= {"baseline.json", "README.md"}
@@ -279,6 +281,8 @@ def test_what_was_made_from_the_embedded_encoder_has_its_licence(race, tmp_path)
         assert (tmp_path / "out" / name).read_bytes() == (FOLDER / name).read_bytes()
     card = (tmp_path / "out" / "README.md").read_text()
     assert "It was made from the embedded encoder of acclimate, which was cut from sentence-transformers" in card
+    assert "is under the Apache License 2.0: keep LICENSE and NOTICE." in card
+    assert "No licence is stated for the rest: it depends on the data." in card
 
 
 def test_the_card_scores_without_leaked_items(tmp_path):

@@ -16,6 +16,7 @@ from acclimate.statistics.power import (
     variance_of_one_item,
 )
 from acclimate.statistics.significance import compare, compare_of
+from acclimate.statistics.simultaneous import level_alone, simultaneous_half_width
 from acclimate.statistics.variance import Resampled, components_of, half_width, jackknife, p_value, residual_of
 from acclimate.tasks.metrics import METRICS
 from acclimate.tasks.task import Kind, Metric
@@ -75,8 +76,9 @@ def test_the_difference_is_found_as_often_as_promised(items, seeds, comparisons,
     design = guessed(items, seeds, comparisons=comparisons, seed_spread=spread)
     differences = race(np.random.default_rng(items), design, design.detectable(), 1_000)
     points = differences.mean(axis=-1)
-    p = p_value(points.mean(axis=-1), components_of(points, differences - points[..., None]))
-    assert np.mean(p < 0.05 / comparisons) == pytest.approx(0.8, abs=0.06)
+    components = components_of(points, differences - points[..., None])
+    half = simultaneous_half_width(components, level_alone(comparisons, 0.5))
+    assert np.mean(points.mean(axis=-1) > half) == pytest.approx(0.8, abs=0.06)
 
 
 def test_right_and_wrong_answers_are_found_as_the_guess_says():

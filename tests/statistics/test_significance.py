@@ -255,5 +255,8 @@ def test_refusals_name_the_value_and_the_way_out():
         compare(scores, [replace(score, ids=score.ids[::-1]) for score in other], ACCURACY)
     with pytest.raises(ValueError, match="1 test item has no variance over items"):
         interval(scores_of("DAPT", np.ones((3, 1), dtype=bool)), ACCURACY)
+    unbounded = replace(METRICS["accuracy"], value=lambda sums_K: 4 * METRICS["accuracy"].value(sums_K))
+    with pytest.raises(ValueError, match=r"accuracy is [\d.]+, outside its range from 0 to 1\. Set `least`"):
+        interval([replace(score, test=4 * score.test) for score in scores], unbounded)
     with pytest.raises(ValueError, match="Pass the metric that the task was scored with"):
         interval(scores, METRICS["macro_f1"])

@@ -68,9 +68,9 @@ class Vocabulary:
 
     kind        as `tokenizers` calls its model: WordPiece, BPE, Unigram
     lower       whether case is lost
-    per_text    pieces a text
+    per_text    pieces per text
     texts       how the words break of the texts that were set aside
-    in_general  pieces a word of general text; None without any
+    in_general  pieces per word of general text; None without any
     shared      share of the reference's entries that it has, too; None for the reference itself
     """
 
@@ -120,7 +120,7 @@ class VocabulariesAnalysis:
     own_terms: bool = False
 
     def advice(self) -> str:
-        """Return a sentence: pieces a word under each vocabulary."""
+        """Return a sentence: pieces per word under each vocabulary."""
         first, *others = [
             f"{vocabulary.texts.per_word:.2f}{' pieces per word' * (not number)} under {_called(vocabulary.name)}"
             for number, vocabulary in enumerate(self.vocabularies)
@@ -176,8 +176,8 @@ class VocabulariesAnalysis:
             cells += ["-" if vocabulary.in_general is None else f"{vocabulary.in_general:.2f}"] if general else []
             cells += [f"{vocabulary.per_text:,.0f}", share(vocabulary.texts.whole), _unknown(vocabulary.texts.unknown)]
             rows.append((*cells, "-" if vocabulary.shared is None else share(vocabulary.shared)))
-        columns = ["vocabulary of", "kind", "entries", "pieces a word", *(["in general text"] if general else [])]
-        columns += ["pieces a text", "whole words", "unknown pieces", "shared entries"]
+        columns = ["vocabulary of", "kind", "entries", "pieces per word", *(["in general text"] if general else [])]
+        columns += ["pieces per text", "whole words", "unknown pieces", "shared entries"]
         words, learnt = self.vocabularies[0].texts.words, self.vocabularies[-1].name == IN_DOMAIN
         line = (
             f"Measured on {amount(self.held_out, 'text')} of the {self.documents:,} of {self.texts}, {words:,} words, "

@@ -96,7 +96,8 @@ def current_call() -> str:
 def call_text(name: str, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> str:
     """Return a call as text; tables and the like are written as `...`."""
     parts = [_value_text(argument) for argument in arguments]
-    parts += [f"{key}={_value_text(value)}" for key, value in keywords.items() if key not in UNWRITTEN]
+    written = {key.replace(".", "__"): value for key, value in keywords.items() if key not in UNWRITTEN}
+    parts += [f"{key}={_value_text(value)}" for key, value in written.items()]
     return f"acclimate.{name}({', '.join(parts)})"
 
 

@@ -71,7 +71,9 @@ def check_texts(path: Path, column: str) -> None:
 def check_directory(parameters: Mapping[str, Any]) -> None:
     """Raises ValueError unless `run` is a directory."""
     if not parameters["run"].is_dir():
-        raise ValueError(f"{parameters['run']}: there is no such directory. Give the --out of a race or a study")
+        raise ValueError(
+            f"{parameters['run']}: there is no such directory. Give the {option('out')} of a race or a study"
+        )
 
 
 def check_ended(parameters: Mapping[str, Any]) -> None:
@@ -91,7 +93,7 @@ def check_race(parameters: Mapping[str, Any]) -> None:
 
     check_ended(parameters)
     if not (parameters["run"] / f"race{OUTCOME}").is_file():
-        raise ValueError(f"{parameters['run']} belongs to another study. Give the --out of a race")
+        raise ValueError(f"{parameters['run']} belongs to another study. Give the {option('out')} of a race")
 
 
 def check_locked(parameters: Mapping[str, Any]) -> None:

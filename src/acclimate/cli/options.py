@@ -186,7 +186,7 @@ LABELLED = _group(  # a user's labelled files
         "kind",
         Literal["auto", "sequence", "multilabel", "score", "tokens", "span", "search"],
         "auto",
-        "sequence (one label a row), multilabel (several), score (a number), tokens (a tag a word), span (an "
+        "sequence (one label per row), multilabel (several), score (a number), tokens (a tag per word), span (an "
         "answer in a text), search (a folder in BEIR's format); auto: by the labels.",
         COLUMNS,
         metavar="KIND",

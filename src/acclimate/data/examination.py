@@ -23,10 +23,10 @@ MOST_FINDINGS = 10  # on a terminal, without details
 MOST_LABELS = 30  # labels on a terminal
 MOST_REASONS = 100  # listed reasons why rows were left out
 KINDS = {
-    "sequence": "one label a text",
-    "multilabel": "several labels a text",
-    "score": "a number a text",
-    "tokens": "a tag a word",
+    "sequence": "one label per text",
+    "multilabel": "several labels per text",
+    "score": "a number per text",
+    "tokens": "a tag per word",
     "search": "documents for queries",
 }
 LEAKS = {
@@ -428,7 +428,7 @@ def _pieces(examined: Examination) -> Section:
         for text in examined.pieces
         if text.broken
     )
-    columns = ("words of", "words", "pieces a word", "in one piece", "unknown pieces")
+    columns = ("words of", "words", "pieces per word", "in one piece", "unknown pieces")
     return Section("How words break into the model's pieces", columns, rows, lines)
 
 

@@ -241,7 +241,7 @@ def findings(
 ) -> list[Finding]:
     """Return findings on lengths and pieces. windows: True if long texts are read in parts instead of being cut.
 
-    spaced  False: words are not separated by spaces, so pieces a word say nothing
+    spaced  False: words are not separated by spaces, so pieces per word say nothing
     """
     findings = []
     if measured.reads is not None and measured.limit > measured.reads:

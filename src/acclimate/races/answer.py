@@ -13,16 +13,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from acclimate.core.door import option
 from acclimate.core.figures import has, listed, metric_text, p_text, percent, points, rough_duration
 from acclimate.methods.ranking.bm25 import BM25
 from acclimate.races.compare import Contrast
-from acclimate.races.outcome import CellResult, Outcome, probe_row, rows
+from acclimate.races.outcome import INTERRUPTED, TIME_UP, CellResult, Outcome, probe_row, rows
 from acclimate.reports.page import amount
-from acclimate.reports.table import FROZEN, UNADAPTED, UNTOUCHED, ContestantRow, interval_text
+from acclimate.reports.table import ALONE, FROZEN, UNADAPTED, UNTOUCHED, ContestantRow, interval_text
 from acclimate.statistics.answer import Answer
 from acclimate.statistics.limits import Remedy
 from acclimate.statistics.sequential import FIRST
-from acclimate.statistics.significance import FEWEST_SEEDS
+from acclimate.statistics.significance import DECIDE, FEWEST_SEEDS
 
 NAMED = 9  # names at most that a sentence lists
 PYTHON = "acclimate."  # how a command begins that was called in Python
@@ -86,6 +87,7 @@ def answer_in_words(outcome: Outcome) -> RaceAnswer:
         headline, *evidence = _without_comparison(outcome, raced)
         return RaceAnswer("none", headline, (*evidence, *remarks), next=next_command(outcome))
     evidence = [_difference(outcome, answer), *_others(answer), *_baseline_comparison(outcome)]
+    evidence += [reason for reason in answer.caution.splitlines() if DECIDE not in reason]  # few items: in the first
     return RaceAnswer(
         kind=answer.kind,
         headline=_headline(outcome, answer),
@@ -227,15 +229,27 @@ def _impression(outcome: Outcome, raced: Sequence[ContestantRow]) -> RaceAnswer:
     if not tuned and any(row.contestant == FROZEN for row in raced):
         raced = [row for row in raced if row.contestant != UNTOUCHED]  # its probe, which FROZEN is
     after = f"after {amount(outcome.rounds, 'round')}" if outcome.rounds else "before the first round was complete"
-    untouched = "the untouched model" if tuned else "a probe of the untouched model"
+    model = f"the {ALONE}" if outcome.alone else "the untouched model"
+    untouched = model if tuned else f"a probe of {model}"
     evidence = [f"{_scores(raced, untouched)}." if raced else "No contestant has a score."]
     if not tuned:
         evidence.append("Nothing was fine-tuned.")
     evidence.append(
-        f"Differences may be chance, because intervals need {FEWEST_SEEDS} rounds. Repeat the command with a larger "
-        "--budget to continue the race."
+        f"Differences may be chance, because intervals need {FEWEST_SEEDS} rounds. {_continuation(outcome)}"
     )
     return RaceAnswer("first impression", f"First impression {after}.", tuple(evidence), next=next_command(outcome))
+
+
+def _continuation(outcome: Outcome) -> str:
+    """Return how to continue a race that ended before its third round, by why it ended."""
+    assert outcome.race is not None
+    stopped = outcome.race.stopped
+    if stopped == TIME_UP or not (stopped or outcome.rounds):  # not even one fine-tuning fits
+        return f"Repeat the command with a larger {option('budget')} to continue the race."
+    if not stopped:
+        return f"Repeat the command with seeds={FEWEST_SEEDS} or more to continue the race."
+    reason = "" if stopped == INTERRUPTED else f"The race stopped early, since {stopped.rstrip('.')}. "
+    return f"{reason}Repeat the command to continue the race."
 
 
 def _scores(raced: Sequence[ContestantRow], untouched: str = "the untouched model") -> str:
@@ -377,7 +391,11 @@ def next_command(outcome: Outcome) -> str:
     if answer is not None and not answer.settled and answer.limits.source in ("seeds", "adaptations"):
         remedy = answer.limits.remedy(answer.limits.source)
     if command and remedy is not None and remedy.to_settle is not None:
-        return with_seeds(command, remedy.to_settle)
+        assert answer is not None
+        number, named = remedy.to_settle, next(gain for gain in answer.gains if gain.contestant == answer.contestant)
+        if remedy.source == "adaptations":
+            return with_runs(command, seeds=max(number, named.runs), adaptations=number)
+        return with_runs(command, seeds=number, adaptations=named.adaptations)
     searches = outcome.results[0].task.kind == "search"
     if searches and outcome.race.use in (BM25, ""):
         return ""
@@ -393,7 +411,7 @@ def next_command(outcome: Outcome) -> str:
 def run_folder(command: str) -> str:
     """Return the directory of the race that this command makes, as the command writes it."""
     if command.startswith(PYTHON):
-        places = [ast.literal_eval(text) for text in re.findall(r"\bout=(\"[^\"]*\"|'[^']*')", command)]
+        places = [ast.literal_eval(keyword.value) for keyword in _call(command).keywords if keyword.arg == "out"]
     else:
         words = shlex.split(command)
         places = [after for word, after in pairwise(words) if word == "--out"]
@@ -402,19 +420,36 @@ def run_folder(command: str) -> str:
     return places[-1] if places else f"runs/{verb[1] if verb else 'race'}"
 
 
-def with_seeds(command: str, seeds: int) -> str:
-    """Return the command of a race with so many seeds and no limit of time."""
+def _call(command: str) -> ast.Call:
+    call = ast.parse(command, mode="eval").body
+    assert isinstance(call, ast.Call)
+    return call
+
+
+def with_runs(command: str, *, seeds: int, adaptations: int) -> str:
+    """Return the command of a race with so many seeds and adaptations, and no limit of time. Of a call with a value
+    that cannot be written, such as a data frame, only the keywords that change are returned.
+
+    adaptations: of each contestant; 0: as the command states
+    """
+    changes = {"seeds": seeds} | ({"adapt_seeds": adaptations} if adaptations else {})
     if command.startswith(PYTHON):
-        call = re.sub(r", (seeds|adapt_seeds|budget)=(\"[^\"]*\"|'[^']*'|[^,)]+)", "", command)
-        return f'{call.removesuffix(")")}, seeds={seeds}, budget="none")'
+        call = _call(command)
+        if any(isinstance(node, ast.Constant) and node.value is ... for node in ast.walk(call)):
+            call = ast.Call(call.func, [ast.Constant(...)], [])
+        keywords = [ast.keyword(name, ast.Constant(value)) for name, value in {**changes, "budget": "none"}.items()]
+        call.keywords = [*(word for word in call.keywords if word.arg not in {*changes, "budget"}), *keywords]
+        return ast.unparse(call)
+    replaced = ("--budget=", *(f"{name}=" for name in changes))
     arguments: list[str] = []
     words = iter(shlex.split(command))
     for word in words:
         if word == "--budget":
             next(words, None)
-        elif not word.startswith(("--budget=", "seeds=", "adapt_seeds=")):
+        elif not word.startswith(replaced):
             arguments.append(word)
-    return shlex.join([*arguments, "--budget", "none", f"seeds={seeds}"])
+    settings = [f"{name}={number}" for name, number in changes.items()]
+    return shlex.join([*arguments, "--budget", "none", *settings])
 
 
 def _requirement(simple: ContestantRow) -> str:

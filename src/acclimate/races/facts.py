@@ -109,7 +109,7 @@ def _cross_validation_facts(
     rows = next((result.task.sizes["test"] for result in outcome.results if not result.failed), 0)
     first = folds[0]
     names = [*first.entries.models, *first.entries.untuned]
-    of_one_set = ("seeds", "evaluations on the test set per seed", "looks at the test set")
+    of_one_set = ("seeds", "evaluations on the test set per seed", "evaluations on the test set")
     chances_by_name = {}
     for name in names:
         chances = {fact: value for fact, value in _chances(name, first, run, failed).items() if fact not in of_one_set}
@@ -319,15 +319,15 @@ def _chances(name: str, tuned: FineTuned, run: Path, failed: Mapping[str, str]) 
             fit = settings.from_mapping(TfidfSetting, result["setting"])
             terms = fit.text(jobs.materials.task.kind)
             layer += f" and on terms, the best of {result['tried']} settings on dev: {terms}"
-        return {"fine-tuning": f"none: {layer}", "looks at the test set": 1}
+        return {"fine-tuning": f"none: {layer}", "evaluations on the test set": 1}
     if name not in jobs.models:
         kind = jobs.materials.task.kind
         if kind == "tokens":
-            return {"fine-tuning": "each word's most frequent tag in train", "looks at the test set": 1}
+            return {"fine-tuning": "each word's most frequent tag in train", "evaluations on the test set": 1}
         if kind == "search" and jobs.baseline is not None:
             setting = _result(jobs.baseline, run)["setting"]
             about = ", ".join(f"{key} {value:g}" for key, value in setting.items())
-            return {"fine-tuning": f"none: {about}", "looks at the test set": 1}
+            return {"fine-tuning": f"none: {about}", "evaluations on the test set": 1}
         if name in failed:
             return {"fine-tuning": f"failed: {failed[name]}"}
         assert jobs.baseline is not None
@@ -338,7 +338,7 @@ def _chances(name: str, tuned: FineTuned, run: Path, failed: Mapping[str, str]) 
             "settings tried": (number := _tried(name, tuned)),
             "fine-tuning": f"the best on dev: {chosen}" if number > 1 else chosen,
             **({IN_SCIKIT_LEARN: best.scikit_learn_code(kind)} if whole else {}),
-            "looks at the test set": 1,
+            "evaluations on the test set": 1,
         }
     adapting = [f"{job.label}: {_extent(_result(job, run))}" for job in adapting_jobs(name, jobs)]
     chances: dict[str, Any] = {
@@ -357,7 +357,7 @@ def _chances(name: str, tuned: FineTuned, run: Path, failed: Mapping[str, str]) 
     return chances | {
         "fine-tuning": steps if results[0]["steps"] else "none: there are no training queries",
         "seeds": len(results),
-        "looks at dev, a seed": len(results[0]["looks"]),
+        "evaluations on dev per seed": len(results[0]["looks"]),
         "evaluations on the test set per seed": 1,
     }
 

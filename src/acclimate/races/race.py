@@ -30,7 +30,7 @@ from acclimate.jobs.deadline import TimeUpError, deadline
 from acclimate.jobs.job import Job, decided, result_of
 from acclimate.jobs.lock import ENCODER, FITTED, USE
 from acclimate.methods import Method
-from acclimate.methods.baselines import read_baseline, write_baseline
+from acclimate.methods.baselines import BASELINE, read_baseline, write_baseline
 from acclimate.methods.recipes.finetune import check_heeded
 from acclimate.methods.recipes.scratch import CONTROL
 from acclimate.races.calibration import ABOUT, calibrate
@@ -44,11 +44,12 @@ from acclimate.races.planning.dry_run import DryRun, dry_run
 from acclimate.races.planning.lengths import ADAPTING
 from acclimate.races.recipe import ALL, RaceRecipe, contestants_of, for_model, with_methods
 from acclimate.races.report import RACE
+from acclimate.races.rounds import race_key
 from acclimate.races.run import run
 from acclimate.races.search import FineTuned
 from acclimate.races.settling import check_same, check_settling
 from acclimate.races.work import checkpoint_of
-from acclimate.reports.table import ALONE, COMBINED, UNTOUCHED
+from acclimate.reports.table import ALONE, COMBINED, UNADAPTED, UNTOUCHED
 from acclimate.tasks.metrics import reported_with
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.task import PROBED
@@ -97,7 +98,8 @@ def materials_for(
     timed = budget is not None and budget.unit == "seconds" and ranks.world() == 1
     if budget is not None and timed and raw.texts() and inputs.model is not None:
         seconds = ADAPTING * budget.amount
-    labelled, comparisons = inputs.labelled(), len(racing) * trains
+    tuned = [name for name in racing if name not in (*UNADAPTED, BASELINE)]  # those that an answer compares
+    labelled, comparisons = inputs.labelled(), len(tuned or racing) * trains
     study: dict[str, Any] = {"seeds": recipe.seeds, "folds": recipe.folds, "finetune": recipe.finetune}
     try:
         with deadline(time.monotonic() + seconds, inputs.watch) as watch:
@@ -142,8 +144,8 @@ def dry_run_for(
     with TemporaryDirectory() as place:
         materials = materials_for(replace(inputs, out=Path(place)), recipe, budget=budget, trains=False)
         check_unchanged(materials.checkpoints, inputs.out, records=False)
-        check_same(recipe, inputs.out)
         race_design = design(recipe, materials, budget=budget, probe_only=probe_only)
+        check_same(recipe, inputs.out, race_key(race_design.searches[0].entries))
         return dry_run(race_design, inputs.out, watch=inputs.watch)
 
 
@@ -171,8 +173,8 @@ def run_race(
                     f"{option('out')}"
                 )
         check_unchanged(materials.checkpoints, out)
-        check_same(recipe, out)
         race_design = design(recipe, materials, command=command, budget=budget, probe_only=probe_only)
+        check_same(recipe, out, race_key(race_design.searches[0].entries))
         return run(race_design, out, watch=watch)
 
 

@@ -25,7 +25,7 @@ CHANCE = "one seed cannot show the variation between runs. Give at least 2, pref
 Seeds = Annotated[int, Range(least=2, most=1000, why=CHANCE)]
 Adaptations = Annotated[int, Range(least=0, most=1000)]
 ALL = "all"  # as the only name in `RaceRecipe.contestants`
-Points = Annotated[float, Range(least=0, most=50)]
+Points = Annotated[float, Range(least=0, most=50, hint=" points")]
 ROUNDS_TO_SETTLE = 20  # rounds at most of a race that continues until it is settled, if `seeds` is not stated
 
 

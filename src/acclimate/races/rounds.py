@@ -90,7 +90,7 @@ def race_in_rounds(
     untouched model's jobs fail, or those of a model that is alone, the race ends with its complete rounds; in the first
     round their error is raised.
     """
-    race = _Race(entries, run, budget, watch, evaluate)
+    race = _Race(entries, run, budget, watch, evaluate, race_key(entries))
     try:
         if not race.begin():
             return race.without_tuning()
@@ -132,6 +132,7 @@ def searched(entries: Entries, run: Path, *, watch: Watch = unwatched) -> FineTu
 class _Race:
     """A race under way.
 
+    race       its `race_key`, with the contestants that are out
     complete   number of complete rounds
     chosen     the candidates that later rounds fine-tune, the untouched model first; none before round 1 is complete
     out        contestant -> why it is out of the race
@@ -144,6 +145,7 @@ class _Race:
     budget: Budget | None
     watch: Watch
     evaluate: Callable[[FineTuned], Evaluation] | None = None
+    race: str = ""
     complete: int = 0
     chosen: list[Candidate] = field(default_factory=list)
     out: dict[str, str] = field(default_factory=dict)
@@ -162,7 +164,11 @@ class _Race:
         unadapted = self.entries.unadapted
         entries, lost = fit_untuned(replace(self.entries, unadapted={}), self.run, self.watch)
         self.entries, self.out = replace(entries, unadapted=unadapted), self.out | lost
-        if self.budget is not None:
+        if self.budget is None and (lengths := lengths_without_limit(self.entries, self.run)) is not None:
+            self.lengths = lengths
+            self.note_lengths()
+            self.entries = shortened(order_contestants(self.entries), lengths)
+        elif self.budget is not None:
             self.entries = order_contestants(self.entries)
             with self.until_time_up() as watch:
                 self.lengths = lengths_of(self.entries, self.run, self.budget, watch=watch)
@@ -180,8 +186,7 @@ class _Race:
         return self.lengths.contestants > 0
 
     def note_lengths(self) -> None:
-        """Report what the budget shortens, each note once."""
-        assert self.budget is not None
+        """Report what the budget, or that of an earlier session, shortens, each note once."""
         notes = notes_on(self.lengths, self.whole or self.entries, self.budget)
         for note in notes:
             if note not in self.budget_notes:
@@ -223,8 +228,9 @@ class _Race:
         """Return True if the evaluation of the last round ends the race. It is recorded, for each round once."""
         if self.evaluate is None or self.complete < FIRST:
             return False
-        evaluate, key = self.evaluate, f"{KEY}{self.complete}-{_race_of(self.entries)}"
-        evaluation = Evaluation(**decided(self.run, key, lambda: asdict(evaluate(self.result()))))
+        evaluate, race = self.evaluate, self.race
+        key = f"{KEY}{self.complete}"  # whoever failed by then: the level counts all contestants of the race
+        evaluation = Evaluation(**decided(self.run, key, lambda: asdict(replace(evaluate(self.result()), race=race))))
         note = f"{evaluation.kind}; the race {'ends' if evaluation.end else 'continues'}"
         self.watch(Progress(f"evaluation of round {self.complete}", 0, 0, "steps", {"note": note}))
         self.stopped = evaluation.end
@@ -499,7 +505,7 @@ def lengths_of(
 
     records: False for a dry run
     """
-    key = _race_of(entries)
+    key = race_key(entries)
     if (earlier := kept_lengths(entries, run)) is not None:
         return earlier
     tuning = decided(run, f"tuning-length-{key}", lambda: None, records=False)
@@ -521,6 +527,8 @@ def lengths_of(
             budget.amount, remainder, costs, least=least, most=most, adaptations=recipe.adapt_seeds, slack=slack
         )
         rows = rows_of(recipe, entries.materials, costs.rows)
+        if lengths.adaptations == recipe.adapt_seeds:
+            lengths = replace(lengths, adaptations=0)
         return asdict(replace(lengths, rows=rows, budget=budget.text))
 
     return Lengths(**decided(run, f"lengths-{key}-{budget.text}", decide, records=records))
@@ -528,15 +536,23 @@ def lengths_of(
 
 def kept_lengths(entries: Entries, run: Path) -> Lengths | None:
     """Return what `keep_lengths` wrote down; None if it wrote nothing."""
-    lengths = decided(run, f"lengths-{_race_of(entries)}", lambda: None, records=False)
+    lengths = decided(run, f"lengths-{race_key(entries)}", lambda: None, records=False)
     return None if lengths is None else Lengths(**lengths)
+
+
+def lengths_without_limit(entries: Entries, run: Path) -> Lengths | None:
+    """Return the lengths with which a race goes on without a budget: those that `keep_lengths` wrote down. Of several
+    adaptations there are as many as the recipe states, since adapting has its full length then.
+    """
+    lengths = kept_lengths(entries, run)
+    return replace(lengths, adaptations=0) if lengths is not None and lengths.adaptations > 1 else lengths
 
 
 def keep_lengths(entries: Entries, run: Path, lengths: Lengths) -> None:
     """Write the lengths down, once the untouched model was fine-tuned: all fine-tunings of this race are as long. Other
     lengths are kept if adapting was counted.
     """
-    key = _race_of(entries)
+    key = race_key(entries)
     decided(run, f"tuning-length-{key}", lambda: lengths.tuning)
     if lengths.contestants > 1:
         decided(run, f"lengths-{key}", lambda: asdict(lengths))
@@ -547,9 +563,10 @@ def as_raced(search: Search, run: Path, *, rounds: int | None = None) -> Entries
 
     rounds: number of complete rounds; None: as many as fit by forecast. A dry run, which writes nothing, asks this too
     """
-    if search.budget is None:
-        return search.entries
     entries = order_contestants(search.entries)
+    if search.budget is None:
+        kept = lengths_without_limit(entries, run) if search.rounds else None
+        return search.entries if kept is None else shortened(entries, kept)
     lengths = lengths_of(entries, run, search.budget, records=False)
     if not lengths.contestants:
         return cut_to_rounds(replace(only(entries, [UNTOUCHED]), fine_tunes=False), run, 1)
@@ -576,18 +593,22 @@ def shortened(entries: Entries, lengths: Lengths) -> Entries:
     return replace(cut, recipe=replace(cut.recipe, tfidf=entries.recipe.tfidf))
 
 
-def notes_on(lengths: Lengths, entries: Entries, budget: Budget) -> list[str]:
-    """Return in sentences what a budget shortens, and how many rounds fit by forecast."""
+def notes_on(lengths: Lengths, entries: Entries, budget: Budget | None) -> list[str]:
+    """Return in sentences what a budget shortens, and how many rounds fit by forecast.
+
+    budget: None if only an earlier session had one
+    """
     recipe, rows = entries.recipe, entries.materials.task.sizes["train"]
-    if not lengths.contestants:
+    if budget is not None and not lengths.contestants:
         enough = budget.as_text(1.2 * lengths.first).replace(" ", "")
         return [
             f"The budget of {budget.text} is too small for fine-tuning: {FEWEST_EPOCHS} epochs of the untouched "
             f"model take about {budget.as_text(lengths.first)}. Give {option('budget', enough)} or more, or a "
             f"smaller {option('model')}."
         ]
-    notes, fit = [f"The race had a budget of {budget.text}."], f"to fit {budget.text}"
-    if lengths.budget != budget.text:
+    notes = [f"The race had a budget of {budget.text}."] if budget is not None else []
+    fit = f"to fit {lengths.budget}"
+    if budget is None or lengths.budget != budget.text:
         fit = (
             f"the lengths for {option('budget', lengths.budget)}, with which the race began; choose another "
             f"{option('out')} for other lengths"
@@ -601,7 +622,7 @@ def notes_on(lengths: Lengths, entries: Entries, budget: Budget) -> list[str]:
             f"Adapting sees {percent(lengths.adapting)} of the rows that its settings state, {fit}. More may change "
             "which contestant is ahead."
         )
-    if lengths.budget != budget.text:
+    if budget is None or lengths.budget != budget.text:
         return notes
     if lengths.contestants < len(entries.models):
         late = [*entries.models][lengths.contestants :]
@@ -610,13 +631,13 @@ def notes_on(lengths: Lengths, entries: Entries, budget: Budget) -> list[str]:
     return [*notes, f"{amount(rounds, 'round')} should fit into {budget.text}."]
 
 
-def _race_of(entries: Entries) -> str:
-    """Return the key of a decision, 12 hex digits: of recipe, data, and the models with all that makes them. The number
-    of rounds does not count, and no setting of what follows the race.
+def race_key(entries: Entries) -> str:
+    """Return the key of a decision, 12 hex digits: of recipe, data, and the models with all that makes them. Numbers of
+    rounds and adaptations do not count, and no setting of what follows the race.
     """
     materials = {name: entries.own_materials.get(name, entries.materials) for name in entries.models}
     models = {name: job.name if job else materials[name].identity() for name, job in entries.models.items()}
     values = settings.to_mapping(entries.recipe)
-    for name in ("seeds", "learning_curve", "margin", "until"):
+    for name in ("seeds", "adapt_seeds", "learning_curve", "margin", "until"):
         del values[name]
     return settings.digest([values, dict(entries.materials.task.hashes), models])[:12]

@@ -31,12 +31,18 @@ KEY = "evaluation-"  # begins the name of each record
 
 @dataclass(frozen=True)
 class Evaluation:
-    """An evaluation on test. level: what it spent; end: why the race ends with it, as a clause; "": it continues"""
+    """An evaluation on test.
+
+    level  what it spent
+    end    why the race ends with it, as a clause; "": it continues
+    race   key of the race (races/rounds.py::race_key)
+    """
 
     margin: float
     level: float
     kind: str
     end: str
+    race: str = ""
 
 
 def evaluation_of(answer: Answer | None, *, rounds: int, margin: float) -> Evaluation:
@@ -65,8 +71,10 @@ def check_settling(task: Prepared, *, rivals: int) -> None:
         )
 
 
-def check_same(recipe: RaceRecipe, run: Path) -> None:
-    """Raises ValueError if the race in the directory was evaluated on test with another `until` or another margin."""
+def check_same(recipe: RaceRecipe, run: Path, race: str) -> None:
+    """Raises ValueError if the race in the directory was evaluated on test with another `until` or another margin, or
+    if it was another race, whose evaluations have spent the significance. race: key of this one
+    """
     evaluations, way_out = evaluations_in(run), f"or choose another {option('out')}"
     if recipe.until != "settled":
         if evaluations:
@@ -80,6 +88,11 @@ def check_same(recipe: RaceRecipe, run: Path) -> None:
         raise ValueError(
             f"The race in {run} was evaluated with margin = {min(margins):g}, so it cannot continue with margin = "
             f"{recipe.margin:g}. Set margin = {min(margins):g}, {way_out}"
+        )
+    if any(evaluation["race"] != race for evaluation in evaluations):
+        raise ValueError(
+            f"The test set of the race in {run} was evaluated with other settings, files or contestants, and each "
+            f"evaluation uses part of the significance. Repeat the command of that race, {way_out}"
         )
     if evaluations or not (path := path_of(run, RACE)).exists():
         return

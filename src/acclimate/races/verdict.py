@@ -15,13 +15,14 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from acclimate.core.door import is_python, option
 from acclimate.core.figures import listed, points
 from acclimate.core.settings import SEEDS
 from acclimate.core.types import Label, Score
 from acclimate.data.examination import Examination, Leak
 from acclimate.races.answer import NAMED, answer_in_words, probe_contrasts, sides, taught_rows, untaught_text
 from acclimate.races.compare import Contrast
-from acclimate.races.outcome import IN_SCIKIT_LEARN, NEAR, CellResult, Outcome, rows
+from acclimate.races.outcome import IN_SCIKIT_LEARN, NEAR, TIME_UP, CellResult, Outcome, rows
 from acclimate.reports.page import amount
 from acclimate.reports.table import UNADAPTED, UNTOUCHED, ContestantRow
 from acclimate.statistics.folds import FEWEST_REPEATS
@@ -135,7 +136,7 @@ def next_race(outcome: Outcome) -> PowerDesign | None:
     drawn = [comparison for comparison in comparisons if comparison.adaptations > 1] or encoders or comparisons
     if len({(comparison.items, comparison.seeds) for comparison in drawn}) != 1:
         return None
-    return replace(measured_in_race(drawn), comparisons=len(comparisons))
+    return replace(measured_in_race(drawn), comparisons=len(encoders or comparisons))
 
 
 def spread(outcome: Outcome) -> PowerDesign | None:
@@ -165,8 +166,8 @@ def further(outcome: Outcome) -> str:
     if outcome.race is None or claims(outcome) or not sides(taught_rows(outcome), outcome.baselines)[1]:
         return ""
     guide = f"See what helped in our runs, by labels, raw text, domain distance and compute: {GUIDE}."
-    more = "Raw text of the domain (--corpus) adds contestants that adapt on it, which helped most reliably in our runs"
-    return guide if DOMAIN_TEXT in outcome.race.hashes else f"{more}. {guide}"
+    more = f"Raw text of the domain ({option('corpus')}) adds contestants that adapt on it, which helped most reliably"
+    return guide if DOMAIN_TEXT in outcome.race.hashes else f"{more} in our runs. {guide}"
 
 
 def one_sided(outcome: Outcome) -> Iterator[str]:
@@ -207,7 +208,7 @@ def one_sided(outcome: Outcome) -> Iterator[str]:
         name = better[0].contestant
         way = "give predict a checkpoint of its fine-tunings, under jobs/"
         if outcome.race is not None and name == outcome.race.encoder:
-            way = f"add --contestant {shlex.quote(name)} to predict and ship"
+            way = f"add {option('contestant', name if is_python() else shlex.quote(name))} to predict and ship"
         yield (
             f"{name} is better on test, but the model to use is chosen only on dev. It is "
             f"{'the untouched model' if used == UNTOUCHED else used} ({means[0]} against {means[1]} points on dev). "
@@ -262,10 +263,10 @@ def warnings(outcome: Outcome) -> list[str]:
         groups.setdefault((result.model, result.column), []).append(result)
     several = len({(result.model, result.column) for result in outcome.results}) > 1
     sentences: list[str] = []
-    cut = outcome.first_impression
+    short = outcome.first_impression and outcome.race is not None and outcome.race.stopped == TIME_UP
     for (model, column), results in groups.items():
         name = f"{column} ({model})" if model else column
-        sentences += _task_warnings(results, f"{name}: no encoder has learned it" if several else "", cut=cut)
+        sentences += _task_warnings(results, f"{name}: no encoder has learned it" if several else "", short=short)
     untrained = [result for result in scored if result.probe or not result.encoder]
     return [
         *sentences,
@@ -286,10 +287,10 @@ def _pretraining_warnings(results: Sequence[CellResult]) -> Iterator[str]:
         )
 
 
-def _task_warnings(results: Sequence[CellResult], opening: str, *, cut: bool) -> Iterator[str]:
+def _task_warnings(results: Sequence[CellResult], opening: str, *, short: bool) -> Iterator[str]:
     """Yield a warning if none of these cells of one task scores above a constant answer, or if none of them learnt.
 
-    cut: True if a budget shortened fine-tuning
+    short: True if the time was up before the third round
     """
     task, [first, *_] = results[0].task, results[0].scores
     constant = constant_score(first.gold, task.kind, metric_named(task.metric))
@@ -302,8 +303,11 @@ def _task_warnings(results: Sequence[CellResult], opening: str, *, cut: bool) ->
     if above:
         why = "On dev or by training loss, none was better than constant answers and guesses, so they are not compared."
     way_out = "Train longer (finetune.epochs) or at another rate (search.rates, finetune.plan.rate)."
-    if cut:
-        way_out = "The budget cut fine-tuning short: set a larger --budget or none; --dry-run estimates the time."
+    if short:
+        way_out = (
+            "In little time fine-tuning is shortened, and a race keeps its lengths: set a larger "
+            f"{option('budget')} and another {option('out')}; {option('dry_run', True)} estimates the time."
+        )
     yield (
         f"{opening or 'No encoder has learned the task'}: the highest has {points(best)} points, the same answer to "
         f"every text {points(constant)}. {why} {way_out}"

@@ -150,7 +150,7 @@ class Page:
         page.write(out / "report.html")  # and out / "table.csv"
 
     title     what the page is of, in a few words
-    verdict   the result in a few sentences; the first is the heading of the HTML page
+    verdict   the result in a few sentences; the first is the heading of the HTML page, or all of it if there is a lead
     sections  in the order of the page; the first is where "skip" leads
     lead      sentences below the verdict
     command   to continue with, below them: text that can be copied
@@ -177,7 +177,9 @@ class Page:
 
     @property
     def headline(self) -> tuple[str, str]:
-        """The first sentence of the verdict, and the others."""
+        """The first sentence of the verdict, and the others; all of it, if the others are in the lead."""
+        if self.lead:
+            return self.verdict, ""
         first, stop, others = self.verdict.partition(". ")
         return first + stop.strip(), others
 

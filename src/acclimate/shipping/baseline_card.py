@@ -38,10 +38,11 @@ def render_baseline(
     dev: float,
     calibration: str,
     license: str,
+    encoder_license: str,
     language: tuple[str, ...],
 ) -> str:
     """Return the card as the text of README.md. score: of the test; dev: the score there; calibration: a
-    sentence on the probabilities, or ""
+    sentence on the probabilities, or ""; encoder_license: as of `Card`
 
     Raises ValueError if the hub would refuse its metadata.
     """
@@ -68,6 +69,7 @@ def render_baseline(
         "scikit_learn": markdown.fenced(_scikit_learn_code(str(code)), "python") if code else "",
         "commands": markdown.fenced("\n".join(commands), "shell"),
         "license": license,
+        "encoder_license": encoder_license,
     }
     return environment().get_template("baseline_card.md").render(values)
 

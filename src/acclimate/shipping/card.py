@@ -104,6 +104,7 @@ class Card:
     rounding         number of test texts whose prediction rounding alone changed
     obstacle           why transformers alone does not load the classifier (shipping/check.py); "": it does
     license, language  as the user states them
+    encoder_license    a sentence on the licence of the embedded encoder; "" if it was made from another one
     calibration        a sentence on the probabilities; "" if they are not calibrated
     """
 
@@ -148,6 +149,7 @@ class Card:
     rounding: int = 0
     obstacle: str = ""
     license: str = ""
+    encoder_license: str = ""
     language: tuple[str, ...] = ()
     int8: Int8 | None = None
     calibration: str = ""
@@ -184,6 +186,7 @@ class Shipment:
     ways: Sequence[Way] = ()
     hashes: Mapping[str, str] = field(default_factory=dict)
     license: str = ""
+    encoder_license: str = ""
     language: tuple[str, ...] = ()
 
 
@@ -240,6 +243,7 @@ def card_of(shipment: Shipment) -> Card:
         int8=shipment.int8,
         obstacle=shipment.obstacle,
         license=shipment.license,
+        encoder_license=shipment.encoder_license,
         language=shipment.language,
         calibration=calibration_sentence(shipment.source),
         **_label_parts(outcome.scores, score, task),

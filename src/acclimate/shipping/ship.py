@@ -124,7 +124,7 @@ def ship(
     watch(Progress("ship", 0, 0, "texts", {"note": f"{score.contestant}, from {source}"}))
     with files.hold_beside(to), files.new_directory(to) as temporary:
         _copy(source, temporary)
-        _add_licence(temporary, source)
+        encoder_license = _add_licence(temporary, source)
         classifier = _completed(temporary, task)
         form = write_form(temporary, classifier, task)
         rounding = 0
@@ -152,6 +152,7 @@ def ship(
             ways=ways,
             hashes=_hashes(temporary),
             license=license,
+            encoder_license=encoder_license,
             language=tuple(language),
         )
         files.write_text(temporary / CARD, render(card_of(shipment)))
@@ -188,10 +189,11 @@ def _ship_linear(
     _require_free(to)
     with files.hold_beside(to), files.new_directory(to) as temporary:
         _copy(source, temporary)
+        encoder_license = ""
         if combined:
             (temporary / ENCODER).mkdir()
             _copy(source / ENCODER, temporary / ENCODER)
-            _add_licence(temporary, temporary / ENCODER)
+            encoder_license = _add_licence(temporary, temporary / ENCODER)
             predictor = CombinedPredictor(*read_with_encoder(temporary), asking_of(str(temporary)))
             predictions = predictor.predict(examples, watch=watch)
             _check_labels([prediction.label for prediction in predictions], task, score)
@@ -206,6 +208,7 @@ def _ship_linear(
             dev=about["dev"],
             calibration=calibration_sentence(source),
             license=license,
+            encoder_license=encoder_license,
             language=tuple(language),
         )
         files.write_text(temporary / CARD, card)
@@ -299,11 +302,15 @@ def _copy(source: Path, directory: Path) -> None:
             shutil.copyfile(file, directory / file.name)
 
 
-def _add_licence(directory: Path, encoder: Path) -> None:
-    """Write to the directory what the licence of the embedded encoder asks to go along with what is made from it."""
-    if origin(encoder) == EMBEDDED:
-        for name in ("LICENSE", "NOTICE"):
-            shutil.copyfile(FOLDER / name, directory / name)
+def _add_licence(directory: Path, encoder: Path) -> str:
+    """Write to the directory what the licence of the embedded encoder asks to go along with what is made from it.
+    Return a sentence on it for the card; "" for another encoder.
+    """
+    if origin(encoder) != EMBEDDED:
+        return ""
+    for name in ("LICENSE", "NOTICE"):
+        shutil.copyfile(FOLDER / name, directory / name)
+    return "The embedded encoder from which it was made is under the Apache License 2.0: keep LICENSE and NOTICE."
 
 
 def _completed(directory: Path, task: Prepared) -> check.Loaded:
@@ -346,7 +353,7 @@ def _check_labels(predicted: Sequence[Label], task: Prepared, score: Score) -> N
 def _check(shipped: check.Loaded, task: Prepared, score: Score, examples: Sequence[Example], watch: Watch) -> int:
     """Return for how many test texts rounding alone changes the prediction; 0 if the task predicts numbers.
 
-    Raises ValueError if the shipped model does not predict what was scored; HeldError if another process ships there.
+    Raises ValueError if the shipped model does not predict what was scored.
     """
     logits_nC = check.outputs_of_examples(examples, shipped.tokenizer, shipped.logits, task.kind, watch=watch)
     predicted = check.decoded(logits_nC, task.kind, task.labels)

@@ -115,7 +115,9 @@ def check_explanations(path: str | Path, source: str | Path, out: str | Path) ->
     """Raises ValueError as `check_path` does, and for the file of the predictions."""
     check_path(path, source, EXPLAINED, name="explain")
     if Path(path).resolve() == Path(out).resolve():
-        raise ValueError(f"{option('explain', named(Path(path)))} is the file of --out too. Name another file")
+        raise ValueError(
+            f"{option('explain', named(Path(path)))} is the file of {option('out')} too. Name another file"
+        )
 
 
 def check_columns(out: str | Path, kind: Kind, labels: Sequence[str], keep: Sequence[str]) -> None:

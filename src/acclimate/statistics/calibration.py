@@ -10,7 +10,7 @@ labels, p = sigmoid(o / T), conf is the probability of each label of each text, 
 T changes no label: the largest output stays the largest, and an output above 0 stays above 0.
 
 Readings
-  The mean of (ln T)^2 / 2 is added to the log loss, as if ln T had a standard normal prior: a few dev rows that are all
+  (ln T)^2 / 2 is added to the summed log loss, as if ln T had a standard normal prior: a few dev rows that are all
   right would drive T to 0.
   ECE is above 0 on few rows even if all probabilities are right. `Calibration.chance` is the mean ECE over DRAWS draws
   of outcomes from the calibrated probabilities themselves (consistency resampling, Broecker and Smith, 2007).

@@ -5,13 +5,14 @@ The difference of two contestants' means over S shared seeds and n test items ha
     Var = (item + residual / S) / n + seed / S        of which the seeds' part is  seed / S + residual / (S n)
 
 item: variance over items of what is the same for all seeds; residual: over items and seeds; seed: over seeds. The
-difference is detected if Student's t, with the degrees of freedom of statistics/variance.py, exceeds its critical value
-at the level of Holm's first step, .05 / comparisons. The smallest difference detected with probability `power` is then
+difference is detected if its simultaneous interval (statistics/simultaneous.py) excludes 0: Student's t exceeds its
+critical value at the level of each of so many comparisons, with the stricter degrees of freedom. The smallest
+difference detected with probability `power` is then
 
     d sqrt(Var),  where a noncentral t with noncentrality d exceeds the critical value with probability `power`
 
-Assumed: paired seeds, a normal mean, and that the power of Holm's later steps is left out. Simulated races confirm it
-(tests/statistics/test_power.py).
+Assumed: paired seeds, a normal mean, and differences with a correlation of .5, which they have if all contestants vary
+alike. Simulated races confirm it (tests/statistics/test_power.py).
 
 Where the variances come from, best first:
 
@@ -34,7 +35,8 @@ import numpy as np
 from acclimate.core.figures import listed
 from acclimate.core.types import Label, Score
 from acclimate.statistics.significance import Comparison
-from acclimate.statistics.variance import LEVEL, Components, jackknife, noncentrality, statistics_of
+from acclimate.statistics.simultaneous import level_alone, strict_variance
+from acclimate.statistics.variance import Components, jackknife, noncentrality, statistics_of
 from acclimate.tasks.metrics import label_texts
 from acclimate.tasks.task import Kind, Metric
 
@@ -46,6 +48,7 @@ HALVINGS = 12  # steps in the search for the share of mistakes: to 1 in 4,096
 SCORE = 0.8  # of a contestant before anything is trained: a guess
 STEADY = 0.3  # share of two contestants' disagreement that is the same for all seeds: a guess
 MORE_SEEDS = (5, 10)  # numbers of seeds that advice mentions
+SHARED = 0.5  # correlation of two contestants' differences from the untouched model, if all vary alike
 NORMAL = 1e6  # degrees of freedom from which Student's t is computed as a normal variable
 
 
@@ -56,7 +59,7 @@ class PowerDesign:
     item_variance      of the difference over items, the same for all seeds; divided by the items
     residual_variance  over items and seeds; divided by items times seeds
     seed_variance      over seeds, the same for all items; divided by the seeds. Twice that of one contestant
-    comparisons        contestants that are compared with the untouched model: Holm's first step divides .05 by it
+    comparisons        contestants that are compared with the untouched model, whose intervals are simultaneous
     power              probability with which the difference is to be detected
     spread             where the variances come from: a "guess", those over "items" alone from a study, or all from its
                        "runs"
@@ -87,9 +90,11 @@ class PowerDesign:
         residual = self.residual_variance / (items * seeds)
         parts = np.array([self.seed_variance / seeds + residual, self.item_variance / items, seeds - 1, residual])
         components = Components(parts[0:1], parts[1:2], parts[2:3], items, parts[3:4])
-        freedom = min(float(components.freedom[0]), NORMAL)
-        critical = -float(special.stdtrit(freedom, LEVEL / self.comparisons / 2))
-        return noncentrality(critical, freedom, 1 - self.power) * float(np.sqrt(components.variance[0]))
+        level = level_alone(self.comparisons, SHARED)
+        variance = strict_variance(components, level)
+        freedom = min(float(variance.freedom[0]), NORMAL)
+        critical = -float(special.stdtrit(freedom, level / 2))
+        return noncentrality(critical, freedom, 1 - self.power) * float(np.sqrt(variance.variance[0]))
 
     def advice(self) -> str:
         """The smallest detectable difference, and what it is with twice the test items or more seeds, if it differs."""

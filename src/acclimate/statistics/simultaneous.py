@@ -190,7 +190,7 @@ def simultaneous_half_width(components: Components, single_level: Values | float
     """(...,) half the width of the intervals at these levels of each alone, with the stricter degrees of freedom."""
     from scipy import special
 
-    strict = _strict(components, single_level)
+    strict = strict_variance(components, single_level)
     return np.asarray(-special.stdtrit(strict.freedom, np.asarray(single_level) / 2) * np.sqrt(strict.variance))
 
 
@@ -200,7 +200,7 @@ def adjusted_p(
     """Return the p of one of so many differences: below the level exactly if its simultaneous interval excludes 0."""
     from scipy import special
 
-    p = p_value(difference, _strict(components, level_alone(comparisons, correlation, level)))
+    p = p_value(difference, strict_variance(components, level_alone(comparisons, correlation, level)))
     return p if comparisons == 1 else _together(-special.ndtri(p / 2), comparisons, correlation)
 
 
@@ -227,7 +227,7 @@ def _together(z: Values | float, comparisons: int, correlation: float) -> Values
     return np.asarray(np.minimum(-(weights @ np.expm1(comparisons * inside)), 1.0))
 
 
-def _strict(components: Components, single_level: Values | float) -> Total:
+def strict_variance(components: Components, single_level: Values | float) -> Total:
     """Return the variance with the degrees of freedom of this level, by the rule at the top of this file."""
     of_items, of_runs = 1.0 / (components.count - 1), 1.0 / components.seed_freedom
     inverse = 1.0 / components.freedom

@@ -57,6 +57,7 @@ from acclimate.tasks.task import Metric, Values
 
 LEVEL = 0.05  # of tests; intervals have a confidence of 1 - LEVEL
 SLOPE = 4.5  # of the exponent in the rule for the degrees of freedom
+ROUNDING = 1e-6  # of a score
 NEAR_1 = 1e-9  # correlations are cut off this far from 1 and -1, where Fisher's z is infinite
 CHUNK = 4_000_000  # numbers in a block: 32 MB, whatever the size of the test set and the number of classes
 
@@ -123,13 +124,22 @@ def jackknife(statistics_nK: Values, value: Callable[[Values], Values]) -> tuple
 
 
 def statistics_of(score: Score, metric: Metric) -> Values:
-    """(n, K) the metric's numbers for each test item. Raises ValueError if the score was computed by another metric."""
+    """(n, K) the metric's numbers for each test item.
+
+    Raises ValueError if the score was computed by another metric, or is outside the metric's range, at which intervals
+    are cut off.
+    """
     statistics_nK = metric.statistics(score.gold, score.predicted)
     point = float(metric.value(statistics_nK.sum(axis=0)))
-    if abs(score.test - point) > 1e-6:
+    if abs(score.test - point) > ROUNDING:
         raise ValueError(
             f"{score.contestant!r}, seed {score.seed}: the score says {score.test:.6f}, but {metric.name} of its "
             f"predictions is {point:.6f}. Pass the metric that the task was scored with."
+        )
+    if not metric.least - ROUNDING <= point <= 1 + ROUNDING:
+        raise ValueError(
+            f"{score.contestant!r}, seed {score.seed}: {metric.name} is {point:.6g}, outside its range from "
+            f"{metric.least:g} to 1. Set `least` of the metric to its lowest value, and divide it by its highest one."
         )
     return statistics_nK
 

@@ -17,7 +17,7 @@ from acclimate.jobs.workers import Processes, limit_threads
 from acclimate.races.contestants import Entries, tested
 from acclimate.races.design import Design, Search, entries_of, group_searches
 from acclimate.races.planning.forecast import Forecasts, costs_of
-from acclimate.races.rounds import as_raced, lengths_of, notes_on, order_contestants
+from acclimate.races.rounds import as_raced, lengths_of, lengths_without_limit, notes_on, order_contestants
 from acclimate.races.search import candidates_of, dev_scores
 from acclimate.reports.page import Section, page
 from acclimate.reports.table import ALONE
@@ -131,6 +131,9 @@ def dry_run(design: Design, out: Path, *, watch: Watch = unwatched) -> DryRun:
                 ordered = order_contestants(entries)
                 lengths = lengths_of(ordered, out, search.budget, records=False)
                 notes += notes_on(lengths, ordered, search.budget)
+            elif search.rounds and (kept := lengths_without_limit(entries, out)) is not None:
+                notes += notes_on(kept, entries, None)
+            if search.rounds:
                 entries = as_raced(search, out)
             foreseen = foreseen_jobs(entries, out)
             everything += foreseen

@@ -85,7 +85,7 @@ class Lengths:
 
     contestants   number of contestants whose first round fits by forecast; 0: not even that of the untouched model
     tuning        share of the steps of fine-tuning; adapting: share of the rows of adapting
-    adaptations   number of adaptations of each contestant
+    adaptations   number of adaptations of each contestant at most; 0: as many as the recipe states
     first, later  what the first round takes, and each later one, by forecast; of as many contestants as fit, at least
                   the untouched model
     untouched     of the first round, what the untouched model's fine-tuning takes; adapted: what adapting takes; rest:
@@ -123,9 +123,8 @@ class Lengths:
         if share >= 1:
             return self
         adapted = share * self.adapted
-        first, later = self.first - self.adapted + adapted, self.later
-        if self.adaptations > 1:
-            later = first - adapted
+        first = self.first - self.adapted + adapted
+        later = min(self.later, first - adapted)  # of several adaptations one is left
         return replace(
             self,
             adapting=share * self.adapting,
@@ -199,9 +198,8 @@ def shorter_race(recipe: RaceRecipe, lengths: Lengths) -> RaceRecipe:
         name: _shorter_adapting(getattr(recipe, name), lengths.adapting, lengths.rows.get(name, 0))
         for name in adapting_groups(recipe)
     }
-    return replace(
-        recipe, adapt_seeds=lengths.adaptations, finetune=_shorter_tuning(recipe.finetune, lengths.tuning), **groups
-    )
+    adaptations = min(lengths.adaptations or recipe.adapt_seeds, recipe.adapt_seeds)
+    return replace(recipe, adapt_seeds=adaptations, finetune=_shorter_tuning(recipe.finetune, lengths.tuning), **groups)
 
 
 def adapting_groups(recipe: RaceRecipe) -> list[str]:
