@@ -437,7 +437,8 @@ def with_runs(command: str, *, seeds: int, adaptations: int) -> str:
         call = _call(command)
         if any(isinstance(node, ast.Constant) and node.value is ... for node in ast.walk(call)):
             call = ast.Call(call.func, [ast.Constant(...)], [])
-        keywords = [ast.keyword(name, ast.Constant(value)) for name, value in {**changes, "budget": "none"}.items()]
+        keywords = [ast.keyword(name, ast.Constant(number)) for name, number in changes.items()]
+        keywords.append(ast.keyword("budget", ast.Constant("none")))
         call.keywords = [*(word for word in call.keywords if word.arg not in {*changes, "budget"}), *keywords]
         return ast.unparse(call)
     replaced = ("--budget=", *(f"{name}=" for name in changes))
