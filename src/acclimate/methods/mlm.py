@@ -13,11 +13,13 @@ Readings
   (methods/tapter.py); for other tasks a document is a row, its text and that of its pair.
   An epoch is as many steps as it takes to see each segment once; the last step of one shares its batch with the next.
   Of a row of n ordinary tokens max(1, round(.15 n)) are predicted: 80% become the mask, 10% another token, 10% stay
-  (text/masking.py). With `whole_words`, words are taken in random order while they fit; if none fits, the first is.
+  (text/masking.py). With `whole_words`, words are taken in random order, and those that do not fit are skipped.
 Deviations
   Documents are never joined, so a sequence holds text of one document only. RoBERTa joined them to fill 512 tokens;
   that would save no padding here (training/pieces.py).
   Whole words are those of the text, not of the tokenizer: "(naloxone)" is three words.
+  With `whole_words`, a row whose words of at most round(.15 n) tokens have fewer tokens together predicts single tokens
+  of its longer words, too. BERT never predicts these, but it joins sentences to rows in which nearly all words fit.
 """
 
 from __future__ import annotations

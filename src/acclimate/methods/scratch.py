@@ -28,6 +28,7 @@ Deviations
   Whole words are those of the text, not of BERT's tokenizer. A learnt vocabulary keeps the 1,000 most frequent
   characters, and joins WordPiece's most frequent pairs of pieces, as the library `tokenizers` does; the original scores
   pairs by likelihood. BERT cuts 10% of its rows shorter at random; here no row is.
+  A row with too few words that fit its share predicts single tokens of longer words, as in methods/mlm.py.
 """
 
 from __future__ import annotations
