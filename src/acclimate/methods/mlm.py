@@ -173,7 +173,8 @@ class HeldOutLoss(NamedTuple):
     """L_MLM on held-out text.
 
     loss    nats a predicted sub-word: models with different vocabularies predict different sub-words
-    a_word  nats a predicted word, with all its sub-words, which models with different vocabularies have in common
+    a_word  nats a predicted word, with all its sub-words, which models with different vocabularies have in common; k of
+            a word's n sub-words are k / n words
     head    True if the checkpoint has a language modelling head; one without gets a random one, and is at chance
     """
 
@@ -190,7 +191,8 @@ def heldout_loss(
 
     most  largest number of segments; of a longer corpus a seeded sample
 
-    Raises ValueError if a prompt of the model does not fit behind `max_tokens`.
+    Raises ValueError if a prompt of the model does not fit behind `max_tokens`, or if the text has no token that can be
+    predicted: then there is no loss.
     """
     loaded = load_masked_language_model(model)
     require_room(loaded, max_tokens)
@@ -198,9 +200,14 @@ def heldout_loss(
     batches = evaluation_batches(
         tokens, batch=64, longest=max_tokens, seed=0, rate=masking, whole_words=True, segments_at_most=most
     )
-    followed = counted(batches, watch, "held-out loss", total=len(batches), unit="batches", every=1)
     objective = MaskedLanguageLoss(loaded)
-    loss = measure(objective, followed)["mlm"]
     predicted = sum(objective.counts(batch)["mlm"] for batch in batches)
-    a_word = loss * predicted / sum(int(batch.rows[MASKED_WORDS].sum()) for batch in batches)
+    if not predicted:
+        raise ValueError(
+            f"{corpus}: {model} reads all of this text as special tokens, such as unknown ones, so there is no "
+            "held-out loss. Use another model, or other held-out text"
+        )
+    followed = counted(batches, watch, "held-out loss", total=len(batches), unit="batches", every=1)
+    loss = measure(objective, followed)["mlm"]
+    a_word = loss * predicted / sum(float(batch.rows[MASKED_WORDS].sum()) for batch in batches)
     return HeldOutLoss(loss, a_word, not head_drawn(loaded))
