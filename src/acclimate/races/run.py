@@ -386,26 +386,22 @@ def cost_of(job: Job, out: Path) -> Cost:
 
 
 def _losses(losses: HeldOutLosses, rows: Sequence[str], out: Path) -> HeldOutColumn:
-    """Return the loss of each row; of none if the model came without a head, so that no loss says anything. The loss
-    before adapting is in the column's meaning if no row is the untouched model.
+    """Return the loss of each row, and of the untouched model if no row is it; of none if the model came without a
+    head, so that no loss says anything.
     """
     name, job = losses.before
     before = result_of(job, out)
     if before is None or not before["head"]:
         return HeldOutColumn(losses.name, losses.meaning, {})
     losses_by_row = dict.fromkeys(rows, GeneralLoss())
-    meaning = losses.meaning
-    if name in rows:
-        losses_by_row[name] = GeneralLoss(before[losses.unit])
-    else:
-        meaning += f" {name[0].upper()}{name[1:]}: {GeneralLoss(before[losses.unit])}."
+    losses_by_row[name] = GeneralLoss(before[losses.unit])
     for row, jobs in losses.jobs_by_row.items():
         results = [result_of(job, out) for job in jobs]
         values = [result[losses.unit] for result in results if result is not None]
         if len(values) == len(results):
             after = values[0] if len(values) == 1 else sum(values) / len(values)
             losses_by_row[row] = GeneralLoss(after, after - before[losses.unit])
-    return HeldOutColumn(losses.name, meaning, losses_by_row)
+    return HeldOutColumn(losses.name, losses.meaning, losses_by_row)
 
 
 def _chosen(
