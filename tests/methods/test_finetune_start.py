@@ -5,6 +5,7 @@ import re
 from collections import OrderedDict
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -381,12 +382,24 @@ def test_a_run_that_gives_one_answer_is_made_once_more_and_says_so(kind, encoder
 
 
 @pytest.mark.parametrize("run", [("probe", "auto", 0.1, 1 / 3), ("fresh", "pooler", 1.7e-4, 3.0)])
-def test_a_second_attempt_saves_a_run_at_too_high_a_rate_and_one_at_too_low_a_rate(run, encoder, toy_task, tmp_path):
+def test_a_second_attempt_saves_a_run_at_a_wrong_rate_also_if_killed_before_its_checkpoint(
+    run, encoder, toy_task, tmp_path, monkeypatch
+):
     """At 1e-2 it is learnt at once."""
     head, pooling, rate, factor = run
     plan = replace(PLAN, steps=60, rate=rate)
     recipe = recipe_for(encoder, toy_task("sequence"), head=head, pooling=pooling, plan=plan, retry=True)
+    judged = Mock(wraps=finetune.nothing_learnt)
+    monkeypatch.setattr(finetune, "nothing_learnt", judged)
+    with monkeypatch.context() as patch:
+        patch.setattr(finetune, "write_checkpoint", Mock(side_effect=KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            finetune.adapt(recipe, tmp_path)
+    assert (tmp_path / LEARNT).exists()
     finetune.adapt(recipe, tmp_path)
+    first, second, *later = [call.kwargs["score"] for call in judged.call_args_list]
+    assert later == [first, second]
+    assert first != second
     about = {"learnt": True, "again": True, "attempt_rate": factor, "counts": "again"}
     assert files.read_record(tmp_path / "learnt.json") == about
     assert max(line["rate"] for line in read_log(tmp_path / "again")) == pytest.approx(factor * rate)

@@ -10,7 +10,7 @@ from transformers import AutoTokenizer
 
 import conformance
 from acclimate.core import files, settings
-from acclimate.core.types import NOT_PREDICTED
+from acclimate.core.types import NOT_PREDICTED, Document
 from acclimate.methods import finetune, mlm, tapter
 from acclimate.models.encoder import load_masked_language_model
 from acclimate.models.loading import load_tokenizer
@@ -56,11 +56,8 @@ def test_the_loss_of_a_word_is_the_sum_over_its_sub_words(recipe, toy_race, tmp_
             predicted = row.tokens["labels"] != NOT_PREDICTED
             old = np.where(predicted, row.tokens["labels"], row.ids)
             names = tokenizer.convert_ids_to_tokens(old.tolist())
-            begins = [not name.startswith("##") for name in names]
-            words += sum(
-                masked and (begin or place == 1)
-                for place, (masked, begin) in enumerate(zip(predicted, begins, strict=True))
-            )
+            begins = [place for place, name in enumerate(names) if place <= 1 or not name.startswith("##")]
+            words += sum(word.mean() for word in np.split(predicted, begins[1:]))  # also of words in part
             logits = model(torch.tensor(row.ids)[None]).logits[0].log_softmax(-1).detach()
             total -= sum(float(logits[place, old[place]]) for place in np.flatnonzero(predicted))
             pieces += int(predicted.sum())
@@ -68,6 +65,12 @@ def test_the_loss_of_a_word_is_the_sum_over_its_sub_words(recipe, toy_race, tmp_
     assert words < pieces
     assert found.loss == pytest.approx(total / pieces, rel=0.02)  # computed in bfloat16 where the machine has it
     assert found.a_word == pytest.approx(found.loss * pieces / words)
+
+
+def test_a_text_of_which_nothing_is_predicted_has_no_loss(recipe, tmp_path):
+    unknown = write_corpus([Document("1", "\N{SNOWMAN} \N{SNOWMAN}")], tmp_path / "unknown").path
+    with pytest.raises(ValueError, match=r"no held-out loss"):
+        mlm.heldout_loss(recipe.model, unknown, max_tokens=32)
 
 
 def test_bytes_and_provenance_do_not_depend_on_time_or_where_the_inputs_lie(recipe, toy_race, tmp_path):

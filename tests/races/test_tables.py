@@ -8,10 +8,11 @@ from statistics import stdev
 from acclimate.core import files
 from acclimate.core.figures import points
 from acclimate.races.compare import MAIN, Compared, Contrast
-from acclimate.races.outcome import Outcome, path_of, read_outcome, write_outcome
+from acclimate.races.outcome import HeldOutColumn, Outcome, path_of, read_outcome, write_outcome
 from acclimate.races.race import against_untouched
-from acclimate.races.tables import as_csv, cautions, page_of, sections, verdict, write
+from acclimate.races.tables import _one_task_table, as_csv, cautions, page_of, sections, verdict, write
 from acclimate.reports.page import WIDTH
+from acclimate.reports.table import GeneralLoss
 from acclimate.statistics.significance import Comparison, Interval
 from acclimate.studies import write_again
 from acclimate.studies.stilt import matrix
@@ -50,6 +51,20 @@ def test_text_csv_json_and_page_say_the_same(tmp_path):
     scores = [float(score) for score in lines["baseline", "Genes"]["scores"].split()]
     assert [score["test"] for score in results[0]["scores"]] == scores
     assert verdict(outcome) in plain((tmp_path / "stilt.html").read_text())
+
+
+def test_a_model_without_scores_has_a_row_of_its_loss():
+    outcome = outcome_of_pairs()
+    first, losses = outcome.results[0], {result.row: GeneralLoss() for result in outcome.results}
+    losses |= {first.row: GeneralLoss(2.0, -1.0), "untouched model": GeneralLoss(3.0)}
+    outcome = replace(outcome, losses=(HeldOutColumn("general loss", "nats.", losses),))
+    [table] = [section for section in sections(outcome) if section.title == "Losses on held-out text"]
+    assert [row[0] for row in table.rows] == [first.row, "untouched model"]
+    of_task = [result for result in outcome.results if result.column == first.column]
+    heads, body, looks, _ = _one_task_table(outcome, of_task)
+    assert [row[0] for row in body] == [*(result.row for result in of_task), "untouched model"]
+    assert len(body[-1]) == len(body[0]) == 1 + len(heads)
+    assert len(looks) == len(body)
 
 
 def test_the_outcome_says_of_which_study_it_is(tmp_path):

@@ -291,6 +291,14 @@ def test_a_model_is_compared_with_training_from_it_and_from_nothing(toy_inputs, 
     assert goes_on.loss == pytest.approx(sum(found) / 2)
 
 
+def test_the_loss_before_adapting_has_its_own_row_where_every_variant_is_adapted(toy_inputs, models, tmp_path):
+    recipe = settings.override(TlmStudyRecipe(), ["vary=stages", *SMALL])
+    recipe = replace(recipe, tlm=replace(recipe.tlm, model=models[0]))
+    labelled, raw = toys.files_in(toy_inputs)
+    [column] = design(recipe, Inputs(tmp_path, task=labelled, raw=raw, models=models[:1])).losses
+    assert (column.before[0], [*column.jobs_by_row]) == ("untouched model", ["without stage 2", "two stages"])
+
+
 def test_general_text_is_needed_where_tlm_retrieves(toy_inputs, tmp_path):
     labelled, _ = toys.files_in(toy_inputs)
     recipe = settings.override(TlmStudyRecipe(), ["vary=k", *SMALL])

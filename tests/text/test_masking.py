@@ -48,8 +48,8 @@ def naive_choice(rows, lengths, budget, order):
 def test_words_are_chosen_as_by_the_greedy_loop(seed, monkeypatch):
     generator = np.random.default_rng(seed)
     rows = np.sort(generator.integers(0, 12, 150))
-    lengths = generator.choice([1, 1, 1, 2, 3, 7], 150)
-    budget = generator.integers(7, 20, 12)
+    lengths = generator.choice([1, 1, 1, 2, 3, 7, 30], 150)
+    budget = generator.integers(1, 20, 12)
     order = np.lexsort((generator.random(150), rows))
     monkeypatch.setattr("acclimate.text.masking._shuffled", lambda *arguments: order)
     np.testing.assert_array_equal(_chosen(rows, lengths, budget, generator), naive_choice(rows, lengths, budget, order))
@@ -69,7 +69,8 @@ def test_budget_words_and_special_tokens_are_respected(rate, whole_words):
         taken = predicted[begin:end].sum()
         words = np.cumsum(starts[begin:end]) if whole_words else np.arange(end - begin)
         longer = np.bincount(words, weights=ordinary)[words] > budget
-        words = np.where(longer, -1 - np.arange(end - begin), words)  # each token by itself
+        if ordinary[~longer].sum() < budget:
+            words = np.where(longer, -1 - np.arange(end - begin), words)  # each token by itself
         taken_words = set(words[predicted[begin:end]])
         assert taken == np.isin(words, list(taken_words))[ordinary].sum()  # all of each word
         assert taken <= budget
@@ -78,15 +79,25 @@ def test_budget_words_and_special_tokens_are_respected(rate, whole_words):
             assert taken == min(budget, ordinary.sum())
 
 
-def test_a_word_longer_than_the_budget_is_masked_piece_by_piece_and_special_tokens_never():
-    ids, offsets = np.array([2, *[9] * 40, 3, 2, *[9] * 20, 3]), np.array([0, 42, 64])
-    starts = np.zeros(len(ids), bool)
-    starts[[0, 1, 41, 42, 43, 45, 48, 63]] = True  # one word of 40 tokens; words of 2, 3 and 15
-    _, labels = masks(ids, offsets, starts, 0.15, replacement=ALL_MASKED)
-    predicted = labels != NOT_PREDICTED
-    assert predicted[:42].sum() == 6
-    assert 2 <= predicted[42:].sum() <= 3
-    assert not predicted[[0, 41, 42, 63]].any()
+@pytest.mark.parametrize(
+    ("lengths", "whole", "predicted"),
+    [
+        ([40], False, 6),
+        ([15, 1, 1], False, 3),  # the shorter words do not fill the budget
+        ([4, 1, 1, 1, 1, 1, 1], True, 2),
+        ([4, 2, 2, 2], True, 2),
+    ],
+)
+def test_a_word_longer_than_the_budget_is_divided_only_if_other_words_do_not_fill_it(lengths, whole, predicted):
+    row = np.repeat(np.arange(len(lengths)), lengths)
+    starts = np.diff(row, prepend=-1) > 0
+    _, labels = masks(np.full(100 * len(row), 9), np.arange(101) * len(row), np.tile(starts, 100), 0.15)
+    words = np.split((labels != NOT_PREDICTED).reshape(100, -1), np.flatnonzero(starts)[1:], axis=1)
+    assert (sum(word.sum(1) for word in words) == predicted).all()
+    assert all((word.any(1) == word.all(1)).all() for word in words) == whole
+
+
+def test_rows_of_special_tokens_are_not_masked():
     ids = np.array([2, 1, 3])
     masked, labels = masks(ids, np.array([0, 3, 3]), np.ones(3, bool), 0.5)
     assert masked.tolist() == [2, 1, 3]

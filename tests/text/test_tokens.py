@@ -143,10 +143,15 @@ def test_arrays_are_small_and_read_only(tokens):
     assert not tokens.ids.flags.writeable
 
 
-def test_knowing_how_often_each_piece_occurs_loses_the_entropy_of_that(tokens):
-    shares = np.array([0.5, 0.25, 0.25])
-    counted = replace(tokens, ids=np.array([7, 7, 9, 5], np.uint16))
-    assert loss_of_frequencies(counted) == pytest.approx(-(shares * np.log(shares)).sum())
+@pytest.mark.parametrize(("masked", "random"), [(0.8, 0.1), (1.0, 0.0), (0.0, 0.0), (0.5, 0.5)])
+def test_without_context_the_loss_is_the_entropy_of_a_piece_that_knows_what_is_shown(masked, random, tokens):
+    counted = replace(tokens, ids=np.array([7, 7, 9, 5], np.uint16), vocabulary=10, special=(0, 1, 2, 3))
+    shares = np.array([0, 0.25, 0, 0.5, 0, 0.25])  # of the pieces 4 to 9
+    shown = np.column_stack([(1 - masked - random) * np.eye(6) + random / 6, np.full(6, masked)])
+    joint = shares[:, None] * shown
+    places = zip(*joint.nonzero(), strict=True)
+    expected = -sum(joint[piece, at] * np.log(joint[piece, at] / joint[:, at].sum()) for piece, at in places)
+    assert loss_of_frequencies(counted, masked=masked, random=random) == pytest.approx(expected, abs=1e-12)
 
 
 def test_large_vocabularies_take_four_bytes(corpus, tokenizers):

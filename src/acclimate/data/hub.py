@@ -116,7 +116,12 @@ def csv_source(text: str) -> Source | None:
 
 
 def _csv_rows(repo: str, commit: str, path: str) -> Table:
-    """Return the rows of a CSV file, which is downloaded unless the hub's cache has it."""
+    """Return the rows of a CSV file, which is downloaded unless the hub's cache has it.
+
+    Values are texts, as of a file here: "007" is a label, and no number. The schema has the types of the first rows,
+    which tell columns of text from others.
+    """
+    import pyarrow as pa
     from huggingface_hub import hf_hub_download
     from pyarrow import csv
 
@@ -125,7 +130,7 @@ def _csv_rows(repo: str, commit: str, path: str) -> Table:
     parse = csv.ParseOptions(newlines_in_values=True)
 
     def batches(columns: Sequence[str]) -> Iterator[Any]:
-        options = csv.ConvertOptions(include_columns=[*columns])
+        options = csv.ConvertOptions(include_columns=[*columns], column_types=dict.fromkeys(columns, pa.string()))
         with csv.open_csv(local, parse_options=parse, convert_options=options) as reader:
             yield from reader
 

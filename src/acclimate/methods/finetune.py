@@ -92,7 +92,7 @@ from acclimate.methods.recipes.finetune import (
     without_reading,
 )
 from acclimate.methods.tuning.head import HeadStart, start_at_base_rates, start_of, training_rows
-from acclimate.methods.tuning.looks import LEARNT, DevLooks, Look, dev_score, drop_best
+from acclimate.methods.tuning.looks import CHOSEN, LEARNT, DevLooks, Look, dev_score, drop_best
 from acclimate.models.classifier import (
     classifier_kind,
     labels_of,
@@ -429,7 +429,7 @@ class Tuning:
                 self.task,
                 self.looked_at.examples,
                 self.looks.chosen_from(self.recipe.choose),
-                score=dev_score(self.out),
+                score=files.read_record(self.out / CHOSEN)["dev"],  # `dev_score` may follow a killed run to `again`
                 loss=float(np.mean([line["loss.task"] for line in log[-max(LAST, len(log) // 10) :]])),
                 constant_loss=constant_loss(self.rows, self.task.kind),
             )

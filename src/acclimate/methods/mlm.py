@@ -13,11 +13,13 @@ Readings
   (methods/tapter.py); for other tasks a document is a row, its text and that of its pair.
   An epoch is as many steps as it takes to see each segment once; the last step of one shares its batch with the next.
   Of a row of n ordinary tokens max(1, round(.15 n)) are predicted: 80% become the mask, 10% another token, 10% stay
-  (text/masking.py). With `whole_words`, words are taken in random order while they fit; if none fits, the first is.
+  (text/masking.py). With `whole_words`, words are taken in random order, and those that do not fit are skipped.
 Deviations
   Documents are never joined, so a sequence holds text of one document only. RoBERTa joined them to fill 512 tokens;
   that would save no padding here (training/pieces.py).
   Whole words are those of the text, not of the tokenizer: "(naloxone)" is three words.
+  With `whole_words`, a row whose words of at most round(.15 n) tokens have fewer tokens together predicts single tokens
+  of its longer words, too. BERT never predicts these, but it joins sentences to rows in which nearly all words fit.
 """
 
 from __future__ import annotations
@@ -171,7 +173,8 @@ class HeldOutLoss(NamedTuple):
     """L_MLM on held-out text.
 
     loss    nats a predicted sub-word: models with different vocabularies predict different sub-words
-    a_word  nats a predicted word, with all its sub-words, which models with different vocabularies have in common
+    a_word  nats a predicted word, with all its sub-words, which models with different vocabularies have in common; k of
+            a word's n sub-words are k / n words
     head    True if the checkpoint has a language modelling head; one without gets a random one, and is at chance
     """
 
@@ -188,7 +191,8 @@ def heldout_loss(
 
     most  largest number of segments; of a longer corpus a seeded sample
 
-    Raises ValueError if a prompt of the model does not fit behind `max_tokens`.
+    Raises ValueError if a prompt of the model does not fit behind `max_tokens`, or if the text has no token that can be
+    predicted: then there is no loss.
     """
     loaded = load_masked_language_model(model)
     require_room(loaded, max_tokens)
@@ -196,9 +200,14 @@ def heldout_loss(
     batches = evaluation_batches(
         tokens, batch=64, longest=max_tokens, seed=0, rate=masking, whole_words=True, segments_at_most=most
     )
-    followed = counted(batches, watch, "held-out loss", total=len(batches), unit="batches", every=1)
     objective = MaskedLanguageLoss(loaded)
-    loss = measure(objective, followed)["mlm"]
     predicted = sum(objective.counts(batch)["mlm"] for batch in batches)
-    a_word = loss * predicted / sum(int(batch.rows[MASKED_WORDS].sum()) for batch in batches)
+    if not predicted:
+        raise ValueError(
+            f"{corpus}: {model} reads all of this text as special tokens, such as unknown ones, so there is no "
+            "held-out loss. Use another model, or other held-out text"
+        )
+    followed = counted(batches, watch, "held-out loss", total=len(batches), unit="batches", every=1)
+    loss = measure(objective, followed)["mlm"]
+    a_word = loss * predicted / sum(float(batch.rows[MASKED_WORDS].sum()) for batch in batches)
     return HeldOutLoss(loss, a_word, not head_drawn(loaded))

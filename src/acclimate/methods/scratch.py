@@ -28,6 +28,7 @@ Deviations
   Whole words are those of the text, not of BERT's tokenizer. A learnt vocabulary keeps the 1,000 most frequent
   characters, and joins WordPiece's most frequent pairs of pieces, as the library `tokenizers` does; the original scores
   pairs by likelihood. BERT cuts 10% of its rows shorter at random; here no row is.
+  A row with too few words that fit its share predicts single tokens of longer words, as in methods/mlm.py.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ STAGE = "pretrain"
 FAMILY = "bert"  # the family whose checkpoints have a place for the head of next-sentence prediction
 DOCUMENTS = "documents"  # in a run's directory: for each text that is filtered, a byte a document: 1 if it is used
 DEV_SEGMENTS = 512  # segments of dev that the curve is measured on; of more, a seeded sample
-FREQUENCIES = "frequencies.json"  # in a run's directory: how its loss stands to that of knowing frequencies alone
+FREQUENCIES = "frequencies.json"  # in a run's directory: its loss beside that of a model that ignores context
 LITTLE = 0.85  # a loss above this share of that one is little below it, where pretraining stays at first
 LAST = 20  # steps whose mean is the last loss
 
@@ -125,8 +126,8 @@ def adapt(recipe: ScratchRecipe, out: Path, *, watch: Watch = unwatched) -> Chec
 
 
 def note_frequencies(out: Path, tokens: Tokens, *, stage: str, term: str, watch: Watch) -> None:
-    """Write to `frequencies.json` the last loss of the run in `out`, what knowing the frequencies of pieces alone would
-    lose, and whether the one is little below the other; then give `watch` a note too.
+    """Write to `frequencies.json` the last loss of the run in `out`, that of a model that ignores context
+    (text/tokens.py::loss_of_frequencies), and whether the one is little below the other; then give `watch` a note too.
 
     term  of the loss: masked language modelling on these tokens
     """
@@ -140,9 +141,9 @@ def note_frequencies(out: Path, tokens: Tokens, *, stage: str, term: str, watch:
     if little:
         note = (
             f"the final loss is {last:.2f} nats, but the frequencies of the pieces alone would reach "
-            f"{frequencies:.2f}: the encoder has hardly learned to use context. Pretraining often stays at this "
-            "level for some hundred steps. Use more steps, or another plan.rate, plan.seed or initializer_range "
-            "(about 1/sqrt(hidden))"
+            f"{frequencies:.2f}, with those copied that are not masked: the encoder has hardly learned to use context. "
+            "Pretraining often stays at this level for some hundred steps. Use more steps, or another plan.rate, "
+            "plan.seed or initializer_range (about 1/sqrt(hidden))"
         )
         watch(Progress(stage, len(read_log(out)), len(read_log(out)), "steps", {"note": note}))
 

@@ -386,7 +386,9 @@ def cost_of(job: Job, out: Path) -> Cost:
 
 
 def _losses(losses: HeldOutLosses, rows: Sequence[str], out: Path) -> HeldOutColumn:
-    """Return the loss of each row; of none if the model came without a head, so that no loss says anything."""
+    """Return the loss of each row, and of the untouched model if no row is it; of none if the model came without a
+    head, so that no loss says anything.
+    """
     name, job = losses.before
     before = result_of(job, out)
     if before is None or not before["head"]:

@@ -24,7 +24,7 @@ from acclimate.races.compare import MAIN, Against, Contrast, Key
 from acclimate.races.outcome import CellResult, HeldOutColumn, Outcome, probe_row
 from acclimate.races.verdict import established, verdict, warnings
 from acclimate.reports.page import WIDTH, Drawing, Page, Section, TableCell
-from acclimate.reports.table import UNTOUCHED, chance_text, difference_text, interval_text
+from acclimate.reports.table import UNTOUCHED, GeneralLoss, chance_text, difference_text, interval_text
 from acclimate.statistics.significance import Comparison, Interval, interval
 from acclimate.tasks.metrics import metric_named
 
@@ -179,13 +179,24 @@ def _losses(outcome: Outcome) -> Section:
     names = list(dict.fromkeys(result.row for result in _shown(outcome)))
     columns = [column for column in outcome.losses if column.by_row] if _several(outcome) else []
     rows: list[TableLine] = [
-        (row, *(TableCell(str(loss := column.by_row[row]), loss.loss) for column in columns))
-        for row in names
-        if any(column.by_row[row].loss is not None for column in columns)
+        (row, *_loss_cells(columns, row))
+        for row in (*names, *_unscored_rows(outcome))
+        if any(column.by_row[row].loss is not None for column in columns if row in column.by_row)
     ]
     return Section(
         "Losses on held-out text", ("", *(column.name for column in columns)), tuple(rows), _meanings(columns)
     )
+
+
+def _loss_cells(columns: Sequence[HeldOutColumn], row: str) -> list[TableCell]:
+    return [TableCell(str(loss := column.by_row.get(row, GeneralLoss())), loss.loss) for column in columns]
+
+
+def _unscored_rows(outcome: Outcome) -> list[str]:
+    """Return the rows that have losses on held-out text but no scores: the untouched model where all are adapted."""
+    score_rows = {result.row for result in outcome.results}
+    loss_rows = (row for column in outcome.losses for row, loss in column.by_row.items() if loss.loss is not None)
+    return [row for row in dict.fromkeys(loss_rows) if row not in score_rows]
 
 
 def _meanings(columns: Sequence[HeldOutColumn]) -> tuple[str, ...]:
@@ -219,13 +230,15 @@ def _one_task_table(outcome: Outcome, results: Sequence[CellResult]) -> ScoreTab
             cells += [_interval(outcome, key, name), _spread(outcome, key, name)]
         contrast = outcome.compared.contrast(key, against) if against else None
         cells += [difference_cell(contrast), p_cell(contrast.p_adjusted if contrast else None)] if against else []
-        cells += [TableCell(str(loss := column.by_row[result.row]), loss.loss) for column in losses]
+        cells += _loss_cells(losses, result.row)
         body.append((result.row, *cells))
         mean = intervals[key]
         looks.append(
             "reference" * bool(against and key in references and mean is not None)
             + " best" * (mean is not None and mean.mean == best)
         )
+    body += [(row, *("-" for _ in heads), *_loss_cells(losses, row)) for row in _unscored_rows(outcome)]
+    looks += ["" for _ in _unscored_rows(outcome)]
     spreads = any(_deviation(outcome, result.key, name) is not None for result in results for name in names)
     meaning = f"sd: standard deviation over {_runs(outcome)}s. " if spreads else ""
     lines = [f"{meaning}All metrics use the same predictions.", *_meanings(losses)]

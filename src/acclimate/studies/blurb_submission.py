@@ -10,8 +10,9 @@ Each has `dataset_name`, `model_name` and `predictions`, which maps the id of a 
     questions   the id of the question: "yes", "no", for PubMedQA also "maybe"
 
 Reading
-  BLURB's pages with the schema of its leaderboard could not be read. The form is that of a public package which scores
-  predictions for BLURB; it has EBM PICO by document, where a sentence is one entry here.
+  BLURB's leaderboard takes one JSON file per task, zipped and mailed, in a "Universal Schema", as its submit page says;
+  the schema's file is not published there. The form here is that of a public package which scores predictions for
+  BLURB; it has EBM PICO by document, where a sentence is one entry here.
 """
 
 from __future__ import annotations

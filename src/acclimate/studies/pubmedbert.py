@@ -5,8 +5,9 @@ The square has four models: with a general vocabulary or one learnt from the dom
 masked. Each is pretrained on text of the domain from random weights. Beside the square stands what the paper calls
 mixed-domain pretraining: a model of general text that goes on, or half of the steps on each text. One model is not in
 the paper: it goes on with words of the domain added to the general vocabulary. With `full_texts`, Table 8's two models
-follow: pretrained on abstracts and full texts, and on these for 1.6 times as long. All other models train on the same
-number of tokens, and all are fine-tuned on tasks with several seeds.
+follow: pretrained on abstracts and full texts, and on these for 1.6 times as long. The two models that go on from
+general text read twice as many tokens: a full pretraining on each text. All other models train on the same number of
+tokens, and all are fine-tuned on tasks with several seeds.
 
 Readings
   Each model searches its settings of fine-tuning on dev, as in a race; the test set is opened after all training.
@@ -135,7 +136,8 @@ class PubmedbertStudyRecipe:
             tokens=20_000_000,
             plan=Plan(batch=64, rate=2e-3, warmup=0.1),
         )
-    )  # settings of every pretraining; each model trains on `scratch.tokens` tokens
+    )
+    """Settings of every pretraining of `scratch.tokens` tokens. Models that go on from general text have two."""
     extend: ExtendRecipe = field(default_factory=ExtendRecipe)
     """How words are added to the general vocabulary."""
     search: SearchRecipe = field(default_factory=SearchRecipe)
@@ -226,6 +228,11 @@ def design(recipe: PubmedbertStudyRecipe, inputs: Inputs) -> Design:
             "Losses while pretraining are in nats per predicted piece: compare them only between models with the same "
             "vocabulary."
             f"{adaptations_note(recipe.adapt_seeds)}",
+            *(
+                f"'{name}' trains twice as long as the others: on general text, then on the domain's."
+                for name in recipe.rows_of_models
+                if name in (GOES_ON, EXTENDED)
+            ),
             *notes,
         ),
         absent=absent,

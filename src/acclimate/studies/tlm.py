@@ -292,7 +292,8 @@ def _column(recipe: TlmStudyRecipe, race: RaceRecipe, inputs: Inputs, *, several
         cells.append(Cell(variant.name, materials.task.name, scores, costs, materials, facts=facts))
         if variant.tlm is not None and variant.tlm.model:
             first_stages[variant.name] = drawn
-    losses = _losses(recipe, first_stages, varied[0].name, materials, suffix)
+    untouched = next((row.name for row in varied if row.tlm is None and not row.rival), "untouched model")
+    losses = _losses(recipe, first_stages, untouched, materials, suffix)
     return TlmColumn(materials, tuple(cells), losses)
 
 
@@ -445,7 +446,7 @@ def _losses(
     """Return the losses on held-out general text before and after stage 1 of variants that go on from the given model.
 
     first_stages  variant -> its first stages, by seed; without any, and without held-out text, nothing is measured
-    untouched     the variant that is the given model
+    untouched     the variant that is the given model, or another name of it if no variant is
     suffix        " on TASK" where the study has several tasks
     """
     text, longest = materials.general_heldout, recipe.tlm.max_tokens

@@ -93,9 +93,9 @@ def mask_words(
     whole_words   False: tokens are masked one by one
 
     Words are taken in random order as long as they fit into the rest of the row's budget; those that do not fit are
-    skipped. Each token of a word longer than the row's whole budget counts as a word, so a text without spaces between
-    words gets its budget, too. Special tokens are not part of words, so a row without
-    other tokens does not change. The replacement is sampled for each token separately.
+    skipped, as in BERT. If the words that fit the whole budget do not fill it together, each token of the row's longer
+    words counts as a word, so a text without spaces between words gets its budget, too. Special tokens are not part of
+    words, so a row without other tokens does not change. The replacement is sampled for each token separately.
     Raises ValueError if the rate is outside (0, 1].
     """
     if not 0 < rate <= 1:
@@ -109,8 +109,10 @@ def mask_words(
     budget = np.maximum(1, np.rint(rate * np.bincount(rows, minlength=len(offsets) - 1))).astype(np.int64)
     firsts, word_of_place, word_lengths = _numbered(np.cumsum(begins)[places])
     longer = word_lengths > budget[rows[firsts]]
-    if longer.any():
-        begins[places[longer[word_of_place]]] = True
+    fitting = np.bincount(rows[firsts], weights=np.where(longer, 0, word_lengths), minlength=len(budget))
+    divided = longer & (fitting < budget)[rows[firsts]]
+    if divided.any():
+        begins[places[divided[word_of_place]]] = True
         firsts, word_of_place, word_lengths = _numbered(np.cumsum(begins)[places])
     row_of_word = rows[firsts]
     chosen = _chosen(row_of_word, word_lengths, budget, generator)
@@ -130,7 +132,7 @@ def _numbered(words: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _chosen(rows: np.ndarray, lengths: np.ndarray, budget: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """Return (W,) bool, True for words that the greedy loop takes. No word is longer than its row's budget.
+    """Return (W,) bool, True for words that the greedy loop takes.
 
     rows     (W,) ascending: the row of each word
     lengths  (W,) its tokens

@@ -89,16 +89,20 @@ class Segments:
         return float(np.mean(np.diff(self.boundaries)[self.numbers])) + self.tokens.frame
 
     def masked_words(self, chosen: np.ndarray, rows: Batch) -> np.ndarray:
-        """Return (R,) how many words have predicted tokens, of the rows that these segments became."""
+        """Return (R,) how many words are predicted, of the rows that these segments became. A word of which k of n
+        tokens are predicted counts as k / n words.
+        """
         begins = self.boundaries[self.numbers[chosen]]
-        source = runs(begins, self.boundaries[self.numbers[chosen] + 1] - begins)
-        target = runs(rows.offsets[:-1] + len(self.tokens.prefix), rows.lengths - self.tokens.frame)
-        starts = np.zeros(len(rows.ids), bool)
-        starts[target] = self.tokens.word_starts[source]
-        starts[rows.offsets[:-1] + len(self.tokens.prefix)] = True  # a row may begin within a word
-        counted = np.cumsum(np.append(0, starts & (rows.tokens["labels"] != NOT_PREDICTED)))
-        words: np.ndarray = np.diff(counted[rows.offsets])
-        return words
+        lengths = self.boundaries[self.numbers[chosen] + 1] - begins
+        source = runs(begins, lengths)
+        predicted = rows.tokens["labels"][runs(rows.offsets[:-1] + len(self.tokens.prefix), lengths)] != NOT_PREDICTED
+        starts = np.array(self.tokens.word_starts[source], bool)
+        starts[np.cumsum(lengths) - lengths] = True  # a row may begin within a word
+        word_of_token = np.cumsum(starts) - 1
+        tokens_of_word = np.bincount(word_of_token, weights=self.replacement.ordinary()[self.tokens.ids[source]])
+        words = np.bincount(word_of_token, weights=predicted) / np.maximum(1, tokens_of_word)
+        row_of_word = np.repeat(np.arange(len(rows)), lengths)[starts]
+        return np.bincount(row_of_word, weights=words, minlength=len(rows))
 
     def __call__(self, chosen: np.ndarray, *, rate: float, generator: np.random.Generator) -> Batch:
         tokens, numbers = self.tokens, self.numbers[chosen]

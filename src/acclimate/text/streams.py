@@ -105,7 +105,7 @@ def evaluation_batches(
 ) -> list[Batch]:
     """Return every segment once, in order, with masks that depend on the seed but not on the size of a batch.
 
-    With whole words each row has in rows[MASKED_WORDS] how many words are predicted, with all their tokens.
+    With whole words each row has in rows[MASKED_WORDS] how many words are predicted (`Segments.masked_words`).
 
     segments_at_most  if there are more segments, sample this many, by the seed
     All batches are in memory, about 25 bytes a token: give `segments_at_most` for a large corpus.

@@ -26,7 +26,8 @@ class MlmRecipe:
     max_tokens: Length = 128  # longest sequence in tokens, special ones included; longer documents become several
     masking: Share = 0.15  # share of the tokens that are predicted, above 0 and at most 1
     whole_words: bool = False
-    """True: a word is masked with all its tokens or not at all; false: tokens are masked one by one."""
+    """True: a word is masked with all its tokens or not at all, unless its row has too few words that fit `masking`;
+    false: tokens are masked one by one."""
     dropout: Dropout | None = None  # dropout of hidden states, 0 to 1; None: as in the model's configuration
     attention_dropout: Dropout | None = None
     """Dropout of attention; None: as in the model; 0 is 1.3 to 1.6 times as fast."""

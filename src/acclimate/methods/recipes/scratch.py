@@ -73,7 +73,8 @@ class ScratchRecipe:
     masking_schedule: Literal["constant", "steps"] = "constant"
     """`"steps"`: a third of `masking` in the first fifth of the steps, and as much more in each further one."""
     whole_words: bool = True
-    """True: a word is masked with all its tokens or not at all, as in the paper; false: tokens one by one."""
+    """True: a word is masked with all its tokens or not at all, as in the paper, unless its row has too few words that
+    fit `masking`; false: tokens one by one."""
     next_sentence: bool = False  # add next-sentence prediction, on pairs of passages half of which follow one another
 
     # the length of the run: one of epochs, tokens and plan.steps

@@ -59,7 +59,8 @@ class TapterRecipe:
     """Longest sequence in tokens, special ones included; longer documents are cut; the paper: 512."""
     masking: Share = 0.15  # share of the tokens that are predicted, above 0 and at most 1; the paper: .15
     whole_words: bool = False
-    """True: a word is masked with all its tokens or not at all; false: tokens are masked one by one."""
+    """True: a word is masked with all its tokens or not at all, unless its row has too few words that fit `masking`;
+    false: tokens are masked one by one."""
     dropout: Dropout | None = None  # dropout of hidden states, 0 to 1; None: as in the model's configuration
     attention_dropout: Dropout | None = None  # dropout of attention, 0 to 1; None: as in the model
     epochs: Epochs = 100.0  # passes over the corpus; 0: plan.steps sets the length; the paper: 100

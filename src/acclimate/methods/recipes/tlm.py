@@ -59,7 +59,8 @@ class TlmRecipe:
     """Tokens at which a row of the task is cut off; None: the task's max_tokens."""
     masking: Share = 0.15  # share of the tokens that are predicted, above 0 and at most 1; the paper: .15
     whole_words: bool = False
-    """True: a word is masked with all its tokens or not at all; false: tokens are masked one by one."""
+    """True: a word is masked with all its tokens or not at all, unless its row has too few words that fit `masking`;
+    false: tokens are masked one by one."""
     plan: Plan = field(default_factory=lambda: Plan(steps=150_000, batch=256, rate=1e-4, warmup=0.0667))
     """Steps, batch, rate, precision of stage 1: 150,000 steps of 256 at 1e-4 in the paper's small scale"""
 
