@@ -167,6 +167,19 @@ def test_the_wheel_takes_every_file_of_the_folder():
     assert not [path for path in paths if not any(fnmatch(path, pattern) for pattern in packed)]
 
 
+def test_the_wheel_states_the_licence_of_every_part():
+    """A part by others is a folder with a README.md, which states its origin."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    licence_files = {ROOT / name for name in project["license-files"]}
+    package = ROOT / "src" / "acclimate"
+    assert {ROOT / "LICENSE", *package.rglob("LICENSE"), *package.rglob("NOTICE")} == licence_files
+    assert {path.parent for path in package.rglob("README.md")} == {path.parent for path in package.rglob("LICENSE")}
+    texts = [file.read_text("utf-8") for file in licence_files]
+    titles = {"Apache-2.0": "Apache License", "MIT": "MIT License", "CC0-1.0": "CC0 1.0 Universal"}
+    licences = project["license"].split(" AND ")
+    assert sorted(licences) == sorted(name for name, title in titles.items() if any(title in text for text in texts))
+
+
 def test_the_weights_are_those_that_were_measured():
     """Hash and loss."""
     files.check_manifest(FOLDER)
