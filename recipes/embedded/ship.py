@@ -317,7 +317,7 @@ def figures(folder: Path) -> str:
     """Return the cost and the learning curve of the encoder in the folder, as Markdown."""
     facts = json.loads((folder / FACTS).read_text("utf-8"))
     curve = [json.loads(line) for line in (folder / CURVE).read_text("utf-8").splitlines()]
-    every = max(1, len(curve) // 12)
+    every = -(-len(curve) // 8)
     shown = [line for number, line in enumerate(curve) if number % every == 0 or line is curve[-1]]
     columns = [name for name in MEASURED if name in curve[-1]]
     rows = [
