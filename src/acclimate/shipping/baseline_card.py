@@ -37,11 +37,12 @@ def render_baseline(
     *,
     dev: float,
     calibration: str,
+    origin: str,
     license: str,
     language: tuple[str, ...],
 ) -> str:
     """Return the card as the text of README.md. score: of the test; dev: the score there; calibration: a
-    sentence on the probabilities, or ""
+    sentence on the probabilities, or ""; origin: a sentence on the encoder of TF-IDF + encoder, or ""
 
     Raises ValueError if the hub would refuse its metadata.
     """
@@ -58,6 +59,7 @@ def render_baseline(
         "score": score,
         "dev": dev,
         "calibration": calibration,
+        "origin": origin,
         "report": report,
         "row": next(row for row in report.rows if row.contestant == score.contestant),
         "cautions": [*filter(None, [use_note(outcome, score)]), *report.alerts, *cautions(outcome)],

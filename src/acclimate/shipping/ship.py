@@ -36,14 +36,14 @@ from acclimate.methods.ranking.bm25 import Bm25
 from acclimate.models.classifier import PROBLEM_TYPES, load_finetuned
 from acclimate.models.configuration import configuration_of
 from acclimate.models.formats import PREDICT, SAFE_ENDINGS
-from acclimate.models.loading import EMBEDDED, FOLDER, load_tokenizer, origin
+from acclimate.models.loading import copy_licence, load_tokenizer
 from acclimate.races.outcome import Outcome, path_of, read_outcome
 from acclimate.races.report import RACE
 from acclimate.races.terms_and_states import ENCODER, read_with_encoder
 from acclimate.shipping import check
 from acclimate.shipping import onnx as onnx_copy
 from acclimate.shipping.baseline_card import render_baseline
-from acclimate.shipping.card import Shipment, calibration_sentence, card_of, render
+from acclimate.shipping.card import Shipment, calibration_sentence, card_of, origin_sentence, render
 from acclimate.shipping.form import write_form
 from acclimate.shipping.onnx import Int8
 from acclimate.shipping.predict import CombinedPredictor, load_predictor
@@ -124,7 +124,7 @@ def ship(
     watch(Progress("ship", 0, 0, "texts", {"note": f"{score.contestant}, from {source}"}))
     with files.hold_beside(to), files.new_directory(to) as temporary:
         _copy(source, temporary)
-        _add_licence(temporary, source)
+        copy_licence(source, temporary)
         classifier = _completed(temporary, task)
         form = write_form(temporary, classifier, task)
         rounding = 0
@@ -191,7 +191,7 @@ def _ship_linear(
         if combined:
             (temporary / ENCODER).mkdir()
             _copy(source / ENCODER, temporary / ENCODER)
-            _add_licence(temporary, temporary / ENCODER)
+            copy_licence(source / ENCODER, temporary)
             predictor = CombinedPredictor(*read_with_encoder(temporary), asking_of(str(temporary)))
             predictions = predictor.predict(examples, watch=watch)
             _check_labels([prediction.label for prediction in predictions], task, score)
@@ -205,6 +205,7 @@ def _ship_linear(
             task,
             dev=about["dev"],
             calibration=calibration_sentence(source),
+            origin=origin_sentence(source / ENCODER) if combined else "",
             license=license,
             language=tuple(language),
         )
@@ -297,13 +298,6 @@ def _copy(source: Path, directory: Path) -> None:
     for file in sorted(source.iterdir()):
         if file.suffix in (*SAFE_ENDINGS, ".toml") and file.name != files.MANIFEST:
             shutil.copyfile(file, directory / file.name)
-
-
-def _add_licence(directory: Path, encoder: Path) -> None:
-    """Write to the directory what the licence of the embedded encoder asks to go along with what is made from it."""
-    if origin(encoder) == EMBEDDED:
-        for name in ("LICENSE", "NOTICE"):
-            shutil.copyfile(FOLDER / name, directory / name)
 
 
 def _completed(directory: Path, task: Prepared) -> check.Loaded:
