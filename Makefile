@@ -19,7 +19,8 @@ BIN := .venv/bin
 .NOTPARALLEL:
 
 # Ten minutes on two cores are the aim; 12 were measured on an AMD EPYC without AVX-512. All contestants have the same
-# steps, five adaptations and seeds. What was tried before, on another split of the papers: docs/embedded.md.
+# steps, five adaptations and seeds. What was tried before, on another split of the papers:
+# docs/evidence/embedded.md.
 ADAPTING := epochs=0 max_tokens=128 plan.steps=64 plan.batch=16 plan.rate=4e-4
 demo: .venv/made-for-demo
 	$(BIN)/acclimate race arxiv --out runs/demo --budget none --max-tokens 64 --workers 2 seeds=5 adapt_seeds=5 \

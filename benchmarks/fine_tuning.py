@@ -1,6 +1,6 @@
 """Which fine-tuning serves encoders of several sizes on tasks of several kinds: scores on test, chosen on dev.
 
-    python benchmarks/fine_tuning.py RUNS.jsonl --encoders small=DIR MiniLM=DIR --tasks docstrings=DIR ACL-ARC=DIR \
+    python benchmarks/fine_tuning.py RUNS.jsonl --encoders small=DIR MiniLM=DIR --tasks arxiv=DIR ACL-ARC=DIR \
         --recipes papers robust robust,head=fresh robust,plan.rate=9e-5 --seeds 3
     python benchmarks/fine_tuning.py RUNS.jsonl --recipes papers robust --report benchmarks/reports/DATE-fine-tuning.md
 

@@ -1,6 +1,6 @@
 """How long it takes to choose and fit a probe's layer, beside LogisticRegressionCV of scikit-learn.
 
-    python benchmarks/probe_speed.py --model MODEL --tasks docstrings=DIR SciERC=DIR --out REPORT.md
+    python benchmarks/probe_speed.py --model MODEL --tasks arxiv=DIR SciERC=DIR --out REPORT.md
 
 DIR is a folder that `acclimate data prepare` wrote, of a task with one label a row or with tags.
 """

@@ -1,6 +1,6 @@
 """Time to equal dev score: a search over three rates, ours and with a transformers.Trainer that an expert set up.
 
-    python benchmarks/time_to_score.py RUNS.jsonl --tasks docstrings=DIR ACL-ARC=DIR --out REPORT.md
+    python benchmarks/time_to_score.py RUNS.jsonl --tasks arxiv=DIR ACL-ARC=DIR --out REPORT.md
 
 DIR is a folder that `acclimate data prepare` wrote, of a task with one label a row. RUNS.jsonl gets a line for each
 search, with every look at dev; searches that it has are not done again, so the same command goes on with a run that was

@@ -44,7 +44,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     look = {"tokens": 5, "flops": 1e9, "seconds": 60, "heldout-wikipedia": 4.0, "probe_sst2": 0.5}
     ship_embedded.write_lines(run / "curve.jsonl", [{"step": step, **look} for step in (0, 300, 600, 300)])
     files.write_json(run / "baselines.json", {"tokens": 99, "predicted": 9, "uniform": 9.0, "unigram": 7.0})
-    (run / "settings.toml").write_text('text = "text"\nmodel = "start"\nlayers = 4\nmasking = 0.15\nout = "run"\n')
+    (run / "settings.toml").write_text(
+        'text = "text"\ntasks = "data"\nteacher = "MiniLM"\nmodel = "start"\nlayers = 4\nmasking = 0.15\nout = "run"\n'
+    )
     return run
 
 
@@ -98,6 +100,32 @@ def test_a_second_training_goes_on_with_the_curve_the_log_and_the_settings_of_th
     assert (log[-1]["step"], log[-1]["tokens"]) == (1200, 12000)
 
 
+def test_a_branch_of_a_branch_has_the_settings_of_all_trunks_and_where_it_left_them(tmp_path):
+    runs = {
+        "A": (".", 0.3, [1, 1, 1]),
+        "B": (tmp_path / "A", 0.2, [1, 1, 2, 2]),
+        "C": (tmp_path / "B", 0.2, [1, 1, 2, 3]),
+    }
+    for name, (trunk, masking, losses) in runs.items():
+        (tmp_path / name).mkdir()
+        settings = f"model = 'start'\ntasks = 'data'\nbranch = '{trunk}'\nmasking = {masking}\nuntil = 0\n"
+        (tmp_path / name / "settings.toml").write_text(settings)
+        lines = [{"step": step, "loss": loss} for step, loss in enumerate(losses, start=1)]
+        ship_embedded.write_lines(tmp_path / name / "log.jsonl", lines)
+    before = ship_embedded.trunk_settings(tmp_path / "C", {"branch": str(tmp_path / "B")})
+    assert before == [{"masking": 0.3, "until": 2}, {"masking": 0.2, "until": 3}]
+
+
+@pytest.mark.parametrize("licence", ["", "none stated", "research purposes only", "CC BY-NC-SA 3.0", "non-commercial"])
+def test_a_source_that_not_everybody_may_use_is_refused(licence, tmp_path, monkeypatch):
+    lines = f"source\twhat\torigin\tlicence\nnovels\tNovels\tA/B\tCC0\nnews\tNews\tA/B\t{licence}\n"
+    (tmp_path / "sources.tsv").write_text(lines)
+    assert {line["licence"] for line in ship_embedded.sources().values()}  # those of the recipe are free
+    monkeypatch.setattr(ship_embedded, "HERE", tmp_path)
+    with pytest.raises(ValueError, match=r"sources\.tsv: news has the licence"):
+        ship_embedded.sources()
+
+
 def test_card_and_page_state_licence_sources_and_figures(shipped):
     facts = json.loads((shipped / "embedded.json").read_text())
     assert facts["sha256"] == files.sha256_of(shipped / "model.safetensors")
@@ -106,6 +134,7 @@ def test_card_and_page_state_licence_sources_and_figures(shipped):
     assert "license: apache-2.0" in card
     assert "| English novels, 1840 to 1920 (ELTeC) | COST-ELTeC/ELTeC-eng |" in card
     assert "| 100.0% |" in card
+    assert "read 5 tokens in random order, which is 0.1 times the text" in card
     assert "| loss on Wikipedia | 4.000 |" in card
     assert "all-MiniLM-L6-v2" in (shipped / "NOTICE").read_text()
     assert "Copyright (c) Microsoft Corporation" in (shipped / "NOTICE").read_text()
@@ -136,6 +165,19 @@ def test_the_wheel_takes_every_file_of_the_folder():
     names = {path.name for path in FOLDER.glob("*")} | {"model.safetensors", "tokenizer.json", "README.md", "NOTICE"}
     paths = [f"models/{EMBEDDED}/{name}" for name in sorted(names)]
     assert not [path for path in paths if not any(fnmatch(path, pattern) for pattern in packed)]
+
+
+def test_the_wheel_states_the_licence_of_every_part():
+    """A part by others is a folder with a README.md, which states its origin."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    licence_files = {ROOT / name for name in project["license-files"]}
+    package = ROOT / "src" / "acclimate"
+    assert {ROOT / "LICENSE", *package.rglob("LICENSE"), *package.rglob("NOTICE")} == licence_files
+    assert {path.parent for path in package.rglob("README.md")} == {path.parent for path in package.rglob("LICENSE")}
+    texts = [file.read_text("utf-8") for file in licence_files]
+    titles = {"Apache-2.0": "Apache License", "MIT": "MIT License", "CC0-1.0": "CC0 1.0 Universal"}
+    licences = project["license"].split(" AND ")
+    assert sorted(licences) == sorted(name for name, title in titles.items() if any(title in text for text in texts))
 
 
 def test_the_weights_are_those_that_were_measured():

@@ -74,8 +74,8 @@ def test_the_notebook_of_own_data(monkeypatch, tmp_path, capsys):
     few = {"seeds": 2, "search__rates": [], "finetune__looks": 1, "max_tokens": 32}
     few |= {f"{stage}__{key}": steps for stage, steps in (("tapt", 2), ("finetune", 6)) for key in ("plan__steps",)}
     few |= {"tapt__epochs": 0, "tapt__plan__batch": 8, "finetune__epochs": 0, "finetune__retry": False}
-    left = cells_of("own_data.ipynb", f"subpackages = ('linalg', 'signal')\nsettings = {few}")
-    assert "With 48 test texts" in " ".join(capsys.readouterr().out.split())
+    left = cells_of("own_data.ipynb", f"fields = ('cs.CV', 'cs.GT')\nsettings = {few}")
+    assert "With 24 test texts" in " ".join(capsys.readouterr().out.split())
     untouched = left["study"].table_full.set_index("contestant")["mean"]["untouched"]
     assert untouched > 0.7  # of two labels
 
@@ -96,8 +96,8 @@ def test_the_notebook_of_a_papers_table(files, monkeypatch, tmp_path):
     monkeypatch.setattr(subprocess, "run", here)
     few = [f"finetune.{each}" for each in ("preset=papers", "epochs=0", "looks=1", "plan.steps=2", "plan.batch=4")]
     few += ["seeds=2", "max_tokens=16", "intermediate.steps=2", "more_steps=none"]
-    libraries = {"scipy": ("linalg", "fft"), "numpy": ("fft", "polynomial")}
-    cells_of("stilt_table.ipynb", f"libraries = {libraries}\nsettings = {few}")
+    tasks = {"images": ("cs.CV", "eess.IV"), "theory": ("cs.GT", "cs.IT")}
+    cells_of("stilt_table.ipynb", f"tasks = {tasks}\nsettings = {few}")
     assert (tmp_path / "runs" / "stilt-table" / "stilt.html").exists()
 
 

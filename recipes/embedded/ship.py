@@ -12,12 +12,14 @@ and manifest.json (hashes of all files).
 """
 
 import json
+import re
 import shutil
 import sys
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from csv import DictReader
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +53,7 @@ MEASURED = {
     "probe_sst2": "probe, SST-2",
     "probe_chemprot": "probe, ChemProt",
 }
+LIMITED = re.compile(r"\bnone\b|\bunknown\b|research|academic|non-?commercial|\bNC\b", re.IGNORECASE)
 BEGIN, END = "<!-- figures of the shipped log -->", "<!-- end of the figures -->"
 
 TEACHER = {
@@ -97,8 +100,8 @@ def ship(checkpoint: Path, out: Path = OUT, page: Path | None = PAGE) -> Path:
             "sentences": sentence_loss(folder),
             "baselines": json.loads((run / "baselines.json").read_text("utf-8")),
             "text": characters(text_of(run, settings)),
-            "settings": stated(settings),
-            "settings before": begun["settings"] + of_trunk(settings),
+            "settings": settings_record(settings),
+            "settings before": begun["settings"] + trunk_settings(run, settings),
         }
         (folder / FACTS).write_text(json.dumps(facts, indent=1) + "\n", "utf-8")
         (folder / CARD).write_text(card(facts, config), "utf-8")
@@ -143,11 +146,19 @@ def earlier(start: Path) -> dict[str, list[Any]]:
     return {**lines, "settings": [*facts.get("settings before", []), facts["settings"]]}
 
 
-def of_trunk(settings: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the settings of the run from which this one is a branch, if it is one."""
+def trunk_settings(run: Path, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the settings of the trunks of a run, the first training first; [] if it is no branch.
+
+    `until` of each is the last step that the run shares with that trunk, by their logs.
+    """
     if settings.get("branch", ".") == ".":
         return []
-    return [stated(tomllib.loads((Path(settings["branch"]) / "settings.toml").read_text("utf-8")))]
+    trunk = Path(settings["branch"])
+    trunk_log = {line["step"]: line for line in read_log(trunk)}
+    shared = takewhile(lambda line: trunk_log.get(line["step"]) == line, read_log(run))
+    until = max((line["step"] for line in shared), default=0)
+    settings = tomllib.loads((trunk / "settings.toml").read_text("utf-8"))
+    return [*trunk_settings(trunk, settings), {**settings_record(settings), "until": until}]
 
 
 def after(before: Sequence[Line], lines: Sequence[Line]) -> list[Line]:
@@ -224,16 +235,28 @@ def characters(text: Path) -> dict[str, int]:
 
 
 def sources() -> dict[str, dict[str, str]]:
-    """Return source -> its line of sources.tsv."""
+    """Return source -> its line of sources.tsv. Raises ValueError for a licence that does not allow every use."""
     with open(HERE / "sources.tsv", encoding="utf-8", newline="") as file:
-        return {line["source"]: line for line in DictReader(file, delimiter="\t")}
+        lines = {line["source"]: line for line in DictReader(file, delimiter="\t")}
+    for name, line in lines.items():
+        if not is_free(line["licence"]):
+            raise ValueError(
+                f"{HERE / 'sources.tsv'}: {name} has the licence {line['licence']!r}. Remove the source: everybody may "
+                f"use the weights, for any purpose"
+            )
+    return lines
 
 
-def stated(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of the run without paths, and without the shape of random weights if it had a model."""
-    paths = ("out", "text", "docstrings", "model", "vocabulary", "teacher", "branch")
-    left_out = (*paths, *(("layers", "hidden", "heads") if settings["model"] else ()))
-    return {name: value for name, value in settings.items() if name not in left_out}
+def is_free(licence: str) -> bool:
+    """Return False for a licence that is empty, not stated, or for research or non-commercial use only."""
+    return bool(licence and licence.strip()) and LIMITED.search(licence) is None
+
+
+def settings_record(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a run without paths, and without the shape of random weights if it had a model."""
+    paths = ("out", "text", "tasks", "model", "vocabulary", "teacher", "branch")
+    omitted = (*paths, *(("layers", "hidden", "heads") if settings["model"] else ()))
+    return {name: value for name, value in settings.items() if name not in omitted}
 
 
 def write_lines(path: Path, lines: Iterable[Line]) -> None:
@@ -248,6 +271,7 @@ def card(facts: Mapping[str, Any], config: Mapping[str, Any]) -> str:
         for name, count in facts["text"].items()
     ]
     about = {**facts, **config, **{f"teacher_{name}": value for name, value in TEACHER.items()}}
+    about["epochs"] = facts["tokens"] / facts["baselines"]["tokens"]
     measured = "\n".join(f"| {MEASURED[name]} | {facts[name]:.3f} |" for name in MEASURED if name in facts)
     template = (HERE / "card.md").read_text("utf-8")
     return template.format(**about, measured=measured, rows="\n".join(rows), million_characters=total / 1e6)
@@ -293,7 +317,7 @@ def figures(folder: Path) -> str:
     """Return the cost and the learning curve of the encoder in the folder, as Markdown."""
     facts = json.loads((folder / FACTS).read_text("utf-8"))
     curve = [json.loads(line) for line in (folder / CURVE).read_text("utf-8").splitlines()]
-    every = max(1, len(curve) // 12)
+    every = -(-len(curve) // 8)
     shown = [line for number, line in enumerate(curve) if number % every == 0 or line is curve[-1]]
     columns = [name for name in MEASURED if name in curve[-1]]
     rows = [

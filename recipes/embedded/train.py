@@ -44,7 +44,7 @@ from acclimate.training.objective import MaskedLanguageLoss, measure
 from acclimate.training.plan import Plan
 from acclimate.training.run import run
 
-DROPOUT = 0.1  # of the checkpoint, for fine-tuning; nothing is dropped here, where no text is read twice
+DROPOUT = 0.1  # of the checkpoint, for fine-tuning; pretraining drops nothing
 
 
 @dataclass(frozen=True)

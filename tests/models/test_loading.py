@@ -27,6 +27,7 @@ from acclimate.models.loading import (
     load_tokenizer,
     locate,
     origin,
+    origin_facts,
     reading,
     resolved,
     start_of,
@@ -293,6 +294,9 @@ def test_a_model_without_a_task_is_told(folder, tmp_path):
 
 
 def test_adapt_takes_it_without_a_model_and_names_larger_ones_if_the_hub_answers(folder, tmp_path, monkeypatch):
+    """What is made from it keeps its licence and the identity of its weights, also after an upgrade of the package."""
+    shutil.copytree(folder, tmp_path / "upgrade")
+    (folder / "NOTICE").write_text("of these weights")
     monkeypatch.setattr(loading, "hub_answers", lambda: True)
     (tmp_path / "raw.txt").write_text("\n".join(TEXTS))
     few = ["epochs=0", "plan.steps=1", "plan.batch=2", "max_tokens=16", "--out", "run"]
@@ -306,8 +310,11 @@ def test_adapt_takes_it_without_a_model_and_names_larger_ones_if_the_hub_answers
 
     again = CliRunner().invoke(cli.app, ["adapt", "mlm", "model=run", "corpus=raw.txt", *few[:-1], "again"])
     assert again.exit_code == 0, again.output
-    monkeypatch.setattr(loading, "FOLDER", tmp_path / "an upgrade")
-    assert origin(made) == origin(tmp_path / "again" / "checkpoint") == "embedded"
+    facts = {"origin": "embedded", "origin_weights": files.sha256_of(folder / "model.safetensors")}
+    monkeypatch.setattr(loading, "FOLDER", tmp_path / "upgrade")
+    for checkpoint in (made, tmp_path / "again" / "checkpoint"):
+        assert origin_facts(checkpoint) == facts
+        assert (checkpoint / "NOTICE").read_text() == "of these weights"
     assert (origin("owner/name"), origin(folder), origin("")) == ("owner/name", "", "")
 
 

@@ -267,6 +267,9 @@ def slow(*kinds: str) -> list[Any]:
     return [pytest.param(kind, marks=pytest.mark.slow) for kind in kinds]
 
 
+WEIGHTS = "ab" * 32
+
+
 @pytest.fixture
 def used(toy_race, tmp_path):
     """A function that races a contestant on rows of a kind without fine-tuning: run, study, scores and test texts."""
@@ -275,7 +278,19 @@ def used(toy_race, tmp_path):
         run, rows = tmp_path / "run", [row(kind, number) for number in range(160)]
         columns = {"text": "text", "label": "label"} | ({"pair": "pair"} if kind == "pair" else {})
         columns |= {} if kind in ("sequence", "pair") else {"kind": kind}
-        asked = {"model": toy_race.base, "contestants": [name], "max_tokens": 32, "probe_only": True, "progress": False}
+        model = tmp_path / "model"
+        with files.new_directory(model) as place:  # as if it had been made from the embedded encoder
+            shutil.copytree(toy_race.base, place, ignore=shutil.ignore_patterns("manifest.json"), dirs_exist_ok=True)
+            files.write_json(place / "provenance.json", {"origin": "embedded", "origin_weights": WEIGHTS})
+            for file in ("LICENSE", "NOTICE"):
+                files.write_text(place / file, f"{file} of these weights")
+        asked = {
+            "model": tmp_path / "model",
+            "contestants": [name],
+            "max_tokens": 32,
+            "probe_only": True,
+            "progress": False,
+        }
         study = acclimate.race(rows, **asked, **columns, out=run)
         assert study.use == name
         [result] = [result for result in study.report.outcome.results if result.row == name]
@@ -284,6 +299,15 @@ def used(toy_race, tmp_path):
         return SimpleNamespace(run=run, study=study, result=result, scored=result.scores[0], texts=texts)
 
     return used
+
+
+def assert_licensed(shipment: Path, handed_over: Path) -> None:
+    """Both directories have the embedded encoder's licence, and the card names the encoder."""
+    for place in (shipment, handed_over):
+        assert all((place / file).read_text() == f"{file} of these weights" for file in ("LICENSE", "NOTICE"))
+    assert (
+        f"the embedded encoder of acclimate (SHA-256 of its weights: {WEIGHTS})" in (shipment / "README.md").read_text()
+    )
 
 
 def assert_predicted(directory: Path, race: SimpleNamespace, kind: str) -> None:
@@ -304,6 +328,7 @@ def test_it_is_used_and_shipped_and_predicts_as_it_was_scored(kind, used, tmp_pa
     shipped = ship(race.run, tmp_path / "shipped")
     assert {way.name for way in shipped.ways if way.takes} >= {"acclimate predict"}
     assert (shipped.path / "model.safetensors").exists() or (shipped.path / "modules.json").exists()
+    assert_licensed(shipped.path, race.run / "use")
 
 
 @pytest.mark.parametrize("kind", ["sequence", *slow("multilabel", "pair", "score")])
@@ -326,6 +351,7 @@ def test_with_terms_it_is_used_and_shipped_and_predicts_as_it_was_scored(kind, u
         alone, _ = predict(str(race.run / "use"), [first, second])
         assert predict(str(race.run / "use"), [first])[0].probabilities == pytest.approx(alone.probabilities, abs=1e-5)
     assert differences(race.run) == []
+    assert_licensed(shipped.path, race.run / "use" / "encoder")
     card = (shipped.path / "README.md").read_text()
     assert "in one linear model" in card
     assert f"| {COMBINED} (shipped) |" in card

@@ -19,7 +19,6 @@ import studies
 from acclimate.core import files
 from acclimate.core.types import label_of
 from acclimate.data.examination import FileFacts, Leak
-from acclimate.models.loading import FOLDER
 from acclimate.races.outcome import IN_SCIKIT_LEARN, write_outcome
 from acclimate.races.report import report_of
 from acclimate.races.verdict import without_items
@@ -268,21 +267,6 @@ def test_the_card_tells_base_command_notes_and_cost(run, tmp_path):
     assert "The whole race, all contestants and seeds: 1 min of work." in card
     assert "Adapting: 12.0 k tokens, 3.40 GFLOP, 8 s." in card
     assert "/home/ada" not in card
-
-
-def test_what_was_made_from_the_embedded_encoder_has_its_licence(race, tmp_path):
-    used = race / "use"
-    files.write_json(used / "provenance.json", {"origin": "embedded"})
-    hashes = files.read_json(used / "manifest.json")
-    hashes["provenance.json"] = files.sha256_of(used / "provenance.json")
-    files.write_json(used / "manifest.json", hashes)
-    ship(race, tmp_path / "out")
-    for name in ("LICENSE", "NOTICE"):
-        assert (tmp_path / "out" / name).read_bytes() == (FOLDER / name).read_bytes()
-    card = (tmp_path / "out" / "README.md").read_text()
-    assert "It was made from the embedded encoder of acclimate, which was cut from sentence-transformers" in card
-    assert "is under the Apache License 2.0: keep LICENSE and NOTICE." in card
-    assert "No licence is stated for the rest: it depends on the data." in card
 
 
 def test_the_card_scores_without_leaked_items(tmp_path):

@@ -9,6 +9,7 @@ import hashlib
 import logging
 import os
 import re
+import shutil
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
@@ -45,6 +46,7 @@ SCRATCH = "scratch"  # in place of a race's model: a small encoder is pretrained
 # of its weights, tokenizer, card and logs; recipes/embedded/ship.py writes it
 FOLDER = Path(__file__).parent / EMBEDDED
 FACTS = "embedded.json"  # of this folder: what was measured of the encoder
+LICENCE_FILES = ("LICENSE", "NOTICE")  # of this folder
 MADE_FROM = "sentence-transformers/all-MiniLM-L6-v2 (Apache-2.0)"
 UNSTATED = "No model is given: this run uses the embedded encoder, which comes with acclimate."
 LARGER = ("sentence-transformers/all-MiniLM-L6-v2", "google-bert/bert-base-uncased", "answerdotai/ModernBERT-base")
@@ -515,17 +517,42 @@ def identity(model: str | os.PathLike[str]) -> str:
 
 
 def origin(model: str | os.PathLike[str]) -> str:
-    """Return what a model was made from, by however many runs: "embedded" or a hub id; "" if that is not known.
+    """Return what a model was made from, by however many runs: "embedded" or a hub id; "" if that is not known."""
+    return origin_facts(model).get("origin", "")
 
-    A checkpoint has it in its provenance.json, so it outlives an upgrade of the embedded encoder's weights.
+
+def origin_facts(model: str | os.PathLike[str]) -> dict[str, str]:
+    """Return `origin`, and `origin_weights` if it is "embedded": the SHA-256 of that encoder's model.safetensors. {} if
+    the origin is not known.
+
+    A checkpoint has both in its provenance.json, so they outlive an upgrade of the embedded encoder's weights.
     """
+<<<<<<< HEAD
     if (name := os.fspath(model)) in ("", EMBEDDED, str(FOLDER)):
         return EMBEDDED if name else ""
     directory = Path(os.path.expanduser(model))
     if not directory.is_dir():
         return model if isinstance(model, str) and HUB_ID.fullmatch(model) else ""
+=======
+    if (name := os.fspath(model)) in (EMBEDDED, str(FOLDER)):
+        return {"origin": EMBEDDED, "origin_weights": sha256_of_input(FOLDER / "model.safetensors")}
+    directory = Path(model).expanduser()
+    if not name or not directory.is_dir():
+        return {"origin": name} if isinstance(model, str) and HUB_ID.fullmatch(model) else {}
+>>>>>>> release
     about = read_json(directory / formats.PROVENANCE) if (directory / formats.PROVENANCE).exists() else None
-    return str(about.get("origin", "")) if isinstance(about, dict) else ""
+    fields = about if isinstance(about, dict) else {}
+    return {field: str(fields[field]) for field in ("origin", "origin_weights") if fields.get(field)}
+
+
+def copy_licence(model: str | os.PathLike[str], directory: Path) -> None:
+    """Copy the embedded encoder's LICENSE and NOTICE to a directory with what was made from `model`, if that is the
+    encoder or was made from it. They are those of the weights that it was made from, also after an upgrade.
+    """
+    if origin(model) == EMBEDDED:
+        source = FOLDER if model == EMBEDDED else Path(model).expanduser()
+        for file in (source / name for name in LICENCE_FILES if (source / name).is_file()):
+            shutil.copyfile(file, directory / file.name)
 
 
 def short_names(models: Sequence[str | os.PathLike[str]]) -> list[str]:

@@ -37,7 +37,7 @@ from acclimate.core.types import COMBINED_FILE, Example, Label, Watch, counted, 
 from acclimate.methods import baselines, probe
 from acclimate.models.encoder import save_model
 from acclimate.models.formats import PROVENANCE, Pooling, times_hidden
-from acclimate.models.loading import load_tokenizer, origin
+from acclimate.models.loading import copy_licence, load_tokenizer, origin_facts
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.rows import SPANS, encode_rows, encoded, places_of
 from acclimate.tasks.task import Kind
@@ -249,11 +249,12 @@ def write(model: TermsAndStates, out: Path) -> None:
 
 
 def write_encoder(model: str, out: Path) -> None:
-    """Write the encoder of a checkpoint and its tokenizer to `out/encoder`."""
+    """Write the encoder of a checkpoint, its tokenizer and, of the embedded encoder, the licence to `out/encoder`."""
     encoder, _ = probe.load_encoder(model)
     save_model(encoder, load_tokenizer(model), out / ENCODER)
-    if start := origin(model):
-        files.write_json(out / ENCODER / PROVENANCE, {"origin": start})
+    copy_licence(model, out / ENCODER)
+    if start_facts := origin_facts(model):
+        files.write_json(out / ENCODER / PROVENANCE, start_facts)
 
 
 def read(directory: Path) -> TermsAndStates:

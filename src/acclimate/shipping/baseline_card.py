@@ -37,14 +37,19 @@ def render_baseline(
     *,
     dev: float,
     calibration: str,
+    origin: str,
     license: str,
     encoder_license: str,
     language: tuple[str, ...],
 ) -> str:
     """Return the card as the text of README.md. score: of the test; dev: the score there; calibration: a
-    sentence on the probabilities, or ""; encoder_license: as of `Card`
+    <<<<<<< HEAD
+        sentence on the probabilities, or ""; encoder_license: as of `Card`
+    =======
+        sentence on the probabilities, or ""; origin: a sentence on the encoder of TF-IDF + encoder, or ""
+    >>>>>>> release
 
-    Raises ValueError if the hub would refuse its metadata.
+        Raises ValueError if the hub would refuse its metadata.
     """
     report = report_of(outcome)
     settings = dict(report.facts.given.get(score.contestant, {}))
@@ -59,6 +64,7 @@ def render_baseline(
         "score": score,
         "dev": dev,
         "calibration": calibration,
+        "origin": origin,
         "report": report,
         "row": next(row for row in report.rows if row.contestant == score.contestant),
         "cautions": [*filter(None, [use_note(outcome, score)]), *report.alerts, *cautions(outcome)],

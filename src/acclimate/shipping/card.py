@@ -20,7 +20,7 @@ from acclimate.core.types import Example, Score
 from acclimate.data.examination import Leak
 from acclimate.jobs.job import DIRECTORY, JOB, WALL
 from acclimate.models.formats import OF_MENTIONS
-from acclimate.models.loading import EMBEDDED, HUB_ID, MADE_FROM, origin
+from acclimate.models.loading import EMBEDDED, HUB_ID, MADE_FROM, origin, origin_facts
 from acclimate.models.task_layers import pooling_of
 from acclimate.races.calibration import read_calibration
 from acclimate.races.outcome import Outcome, path_of, read_outcome, rows
@@ -186,7 +186,6 @@ class Shipment:
     ways: Sequence[Way] = ()
     hashes: Mapping[str, str] = field(default_factory=dict)
     license: str = ""
-    encoder_license: str = ""
     language: tuple[str, ...] = ()
 
 
@@ -243,7 +242,7 @@ def card_of(shipment: Shipment) -> Card:
         int8=shipment.int8,
         obstacle=shipment.obstacle,
         license=shipment.license,
-        encoder_license=shipment.encoder_license,
+        encoder_license=encoder_license(shipment.source),
         language=shipment.language,
         calibration=calibration_sentence(shipment.source),
         **_label_parts(outcome.scores, score, task),
@@ -290,12 +289,8 @@ def origin_of(run: Path, source: Path, outcome: Outcome, score: Score) -> tuple[
     """Return the hub id of the model that the checkpoint in `source` was made from, "" if it has none, and a sentence
     on it.
     """
-    start = origin(source)
-    if start == EMBEDDED:
-        made_from = f"which was cut from {MADE_FROM} and trained further"
-        return "", f"It was made from the embedded encoder of acclimate, {made_from}."
-    if start:
-        return start, f"It was made from {start}."
+    if start := origin(source):
+        return start if start != EMBEDDED else "", origin_sentence(source)
     job = _tuned(run, outcome, score)
     if job is None:
         return "", ""
@@ -307,6 +302,27 @@ def origin_of(run: Path, source: Path, outcome: Outcome, score: Score) -> tuple[
     if model or "model" in job["contents"]:
         return "", "It was made from a model that the user gave, which has no hub id."
     return "", "Its encoder was pretrained in the same run, from random weights."
+
+
+def origin_sentence(directory: Path) -> str:
+    """Return a sentence on what the model in the directory was made from, and on its licence; "" if it has no record
+    of that.
+    """
+    facts = origin_facts(directory)
+    if (start := facts.get("origin", "")) != EMBEDDED:
+        return f"It was made from {start}." if start else ""
+    weights = f" (SHA-256 of its weights: {facts['origin_weights']})" if "origin_weights" in facts else ""
+    return (
+        f"It was made from the embedded encoder of acclimate{weights}, which was cut from {MADE_FROM} and trained "
+        "further: see LICENSE and NOTICE."
+    )
+
+
+def encoder_license(directory: Path) -> str:
+    """Return a sentence on the licence of the embedded encoder; "" if the model was made from another one."""
+    if origin(directory) != EMBEDDED:
+        return ""
+    return "The embedded encoder from which it was made is under the Apache License 2.0: keep LICENSE and NOTICE."
 
 
 def _tuned(run: Path, outcome: Outcome, score: Score) -> dict[str, Any] | None:

@@ -36,14 +36,14 @@ from acclimate.methods.ranking.bm25 import Bm25
 from acclimate.models.classifier import PROBLEM_TYPES, load_finetuned
 from acclimate.models.configuration import configuration_of
 from acclimate.models.formats import PREDICT, SAFE_ENDINGS
-from acclimate.models.loading import EMBEDDED, FOLDER, load_tokenizer, origin
+from acclimate.models.loading import copy_licence, load_tokenizer
 from acclimate.races.outcome import Outcome, path_of, read_outcome
 from acclimate.races.report import RACE
 from acclimate.races.terms_and_states import ENCODER, read_with_encoder
 from acclimate.shipping import check
 from acclimate.shipping import onnx as onnx_copy
 from acclimate.shipping.baseline_card import render_baseline
-from acclimate.shipping.card import Shipment, calibration_sentence, card_of, render
+from acclimate.shipping.card import Shipment, calibration_sentence, card_of, encoder_license, origin_sentence, render
 from acclimate.shipping.form import write_form
 from acclimate.shipping.onnx import Int8
 from acclimate.shipping.predict import CombinedPredictor, load_predictor
@@ -124,7 +124,7 @@ def ship(
     watch(Progress("ship", 0, 0, "texts", {"note": f"{score.contestant}, from {source}"}))
     with files.hold_beside(to), files.new_directory(to) as temporary:
         _copy(source, temporary)
-        encoder_license = _add_licence(temporary, source)
+        copy_licence(source, temporary)
         classifier = _completed(temporary, task)
         form = write_form(temporary, classifier, task)
         rounding = 0
@@ -152,7 +152,6 @@ def ship(
             ways=ways,
             hashes=_hashes(temporary),
             license=license,
-            encoder_license=encoder_license,
             language=tuple(language),
         )
         files.write_text(temporary / CARD, render(card_of(shipment)))
@@ -189,11 +188,10 @@ def _ship_linear(
     _require_free(to)
     with files.hold_beside(to), files.new_directory(to) as temporary:
         _copy(source, temporary)
-        encoder_license = ""
         if combined:
             (temporary / ENCODER).mkdir()
             _copy(source / ENCODER, temporary / ENCODER)
-            encoder_license = _add_licence(temporary, temporary / ENCODER)
+            copy_licence(source / ENCODER, temporary)
             predictor = CombinedPredictor(*read_with_encoder(temporary), asking_of(str(temporary)))
             predictions = predictor.predict(examples, watch=watch)
             _check_labels([prediction.label for prediction in predictions], task, score)
@@ -207,8 +205,9 @@ def _ship_linear(
             task,
             dev=about["dev"],
             calibration=calibration_sentence(source),
+            origin=origin_sentence(source / ENCODER) if combined else "",
             license=license,
-            encoder_license=encoder_license,
+            encoder_license=encoder_license(source / ENCODER) if combined else "",
             language=tuple(language),
         )
         files.write_text(temporary / CARD, card)
@@ -300,17 +299,6 @@ def _copy(source: Path, directory: Path) -> None:
     for file in sorted(source.iterdir()):
         if file.suffix in (*SAFE_ENDINGS, ".toml") and file.name != files.MANIFEST:
             shutil.copyfile(file, directory / file.name)
-
-
-def _add_licence(directory: Path, encoder: Path) -> str:
-    """Write to the directory what the licence of the embedded encoder asks to go along with what is made from it.
-    Return a sentence on it for the card; "" for another encoder.
-    """
-    if origin(encoder) != EMBEDDED:
-        return ""
-    for name in ("LICENSE", "NOTICE"):
-        shutil.copyfile(FOLDER / name, directory / name)
-    return "The embedded encoder from which it was made is under the Apache License 2.0: keep LICENSE and NOTICE."
 
 
 def _completed(directory: Path, task: Prepared) -> check.Loaded:

@@ -23,7 +23,7 @@ from acclimate.core import files, ranks, settings
 from acclimate.core.door import option
 from acclimate.core.types import Batch, Checkpoint, Progress, Stream, Watch
 from acclimate.models.formats import PROVENANCE
-from acclimate.models.loading import EMBEDDED, origin
+from acclimate.models.loading import EMBEDDED, copy_licence, origin_facts
 from acclimate.models.sentence_modules import OMITTED, adapters_obstacle, is_classifier, sentence_modules
 from acclimate.training.checkpoint import LOG, finish, read_log, resumable, stable_states
 from acclimate.training.plan import Plan, device
@@ -97,7 +97,8 @@ def write_checkpoint(
     longest: int = 0,
 ) -> Checkpoint:
     """Write `out/checkpoint`: weights, tokenizer, recipe.toml, provenance.json (versions, `sources`: hashes of inputs,
-    and `origin`: what `models.loading.origin` says of the model that the recipe begins with, if that is known).
+    and what `models.loading.origin_facts` says of the model that the recipe begins with), and the licence of the
+    embedded encoder if it begins with that.
 
     A checkpoint that begins with a sentence-transformers model keeps its modules (models/sentence_modules.py). If it
     cannot, `modules_omitted` in provenance.json says why. Classifiers have no modules.
@@ -115,8 +116,9 @@ def write_checkpoint(
         with files.new_directory(path) as temporary:
             save_model(model, tokenizer, temporary)
             omission = _keep_modules(temporary, model, recipe, new_weights=new_weights, longest=longest)
-            start = origin(getattr(recipe, "model", ""))  # a recipe of pretraining has no model
-            start_facts = {name: value for name, value in (("origin", start), (OMITTED, omission)) if value}
+            start = getattr(recipe, "model", "")  # a recipe of pretraining has no model
+            start_facts = origin_facts(start) | ({OMITTED: omission} if omission else {})
+            copy_licence(start, temporary)
             files.write_text(temporary / "recipe.toml", settings.to_toml(recipe, without=PLACES))
             files.write_json(temporary / PROVENANCE, {"sources": dict(sources), "versions": versions(), **start_facts})
     ranks.wait()
