@@ -51,7 +51,7 @@ def made_up_run(out: Path, study: str = "", cells: list[CellResult] = ()) -> Pat
         (out / "jobs" / job / "job.json").write_text(json.dumps({"needs": needs, "contents": {"corpus": "hash"}}))
     (out / "jobs" / "pretrain" / "frequencies.json").write_text('{"last loss": 5.0, "frequencies": 6.8}')
     about = {"encoder": "one", "commands": ["command"], "commit": "c", "processor_seconds": 1.0}
-    (out / "run.json").write_text(json.dumps(about))
+    (out / "claim.json").write_text(json.dumps(about))
     column = HeldOutColumn(DOMAIN_HEADING, "", dict.fromkeys(("TAPT", "MLM", "DGA"), GeneralLoss(3.0, -1.0)))
     write_outcome(Outcome(study, "", "", tuple(cells), losses=(column,)), out)
     return out
@@ -178,7 +178,7 @@ def test_the_queue_continues_after_a_failure_and_runs_nothing_twice(script, tmp_
         "import pathlib, shutil, sys\n"
         "out = pathlib.Path(sys.argv[1])\n"
         "with (out.parent / 'lines').open('a') as lines: print(*sys.argv[1:], file=lines)\n"
-        "if sys.argv[2:]: shutil.copy(out / 'run.json', out.parents[1] / f'{out.name}.json')\n"
+        "if sys.argv[2:]: shutil.copy(out / 'claim.json', out.parents[1] / f'{out.name}.json')\n"
         "sys.exit('needed' in out.name and not (out.parent / 'mended').exists())\n"
     )
     needed, other = (

@@ -26,7 +26,7 @@ from acclimate.tasks.metrics import metric_named
 from acclimate.training.checkpoint import read_log
 
 Pair = tuple[float, float]
-RUN = "run.json"  # in a run's directory
+RUN = "claim.json"  # in a run's directory: what its outcomes say of it
 PLAIN = ("MLM", "TAPT")  # rows of studies that are adapted by masked language modelling alone
 OUTCOMES = Path(__file__).with_name("outcomes")
 POWER = 0.8
