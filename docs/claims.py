@@ -104,6 +104,14 @@ class Test:
         """The bound under which an effect counts as none; 0 if neither a bound nor the paper's effect is stated."""
         return self.bound or (self.size or 0.0) / 2
 
+    @property
+    def sees(self) -> bool:
+        """True if an effect of the paper's size is so far on the paper's side that the run is expected to see it."""
+        if self.size is None or self.planned is None or self.beyond:
+            return False
+        margins = {"more": self.size, "no less": self.size + self.least, "alike": self.least - abs(self.size)}
+        return self.planned <= margins[self.says]
+
 
 @dataclass(frozen=True)
 class Run:
@@ -1107,6 +1115,11 @@ def page() -> str:
     """Return claims.md."""
     judged = {claim.key: judge(claim, outcomes()) for claims in CLAIMS.values() for claim in claims}
     verdicts = [judgement.verdict for judgement in judged.values()]
+    tested = {
+        claim.key: [test for test in claim.tests if not test.beyond] for claims in CLAIMS.values() for claim in claims
+    }
+    unstated = [key for key, tests in tested.items() if tests and all(test.size is None for test in tests)]
+    visible = [key for key, tests in tested.items() if tests and all(test.sees for test in tests)]
     counts = ", ".join(f"{verdict} {verdicts.count(verdict)}" for verdict in MEANINGS if verdict in verdicts)
     lines = ["# What the five papers claim, and what we saw", "", "| | claim | verdict | why |", "|---|---|---|---|"]
     for paper, claims in CLAIMS.items():
@@ -1124,6 +1137,8 @@ def page() -> str:
         *(f"* **{verdict}**: {meaning}." for verdict, meaning in MEANINGS.items()),
         "",
         f"*First run*: with {FIRST} of the included encoder, by smaller designs than those of the detailed pages. Each stored outcome has the commands that made it.",
+        "",
+        f"Runs of version 2 are expected to see effects of the paper's size in all their figures for {', '.join(visible)}. For {', '.join(unstated)} the paper states no size.",
         "",
         "The runs are small: they fit two cores. If the verdict is *not adapted* or *not pretrained*, the run neither supports nor contradicts the claim. "
         "[Table by table](papers.md) lists every table of the papers.",
