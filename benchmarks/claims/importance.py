@@ -1,30 +1,22 @@
 """G5: how far the importance of heads agrees between domains, with a jackknife over domains.
 
-python benchmarks/claims/importance.py OUT [--seconds S]
+python benchmarks/claims/importance.py OUT
 
 OUT has importance-heads.csv and importance.csv, which `acclimate analyse importance --out OUT/importance.html` writes.
-S: processor seconds that it took.
 """
 
 from __future__ import annotations
 
-import argparse
 import csv
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from outcomes import commit, from_error, write
+from outcomes import from_error, write
 
 from acclimate.analyses.head_agreement import correlate_others
-
-ANALYSIS = (
-    "acclimate analyse importance embedded acl=TEXTS/domain-acl.jsonl ai=TEXTS/domain-ai.jsonl "
-    "pubmed=TEXTS/domain-pubmed.jsonl restaurant=TEXTS/domain-restaurant.jsonl "
-    "electronics=TEXTS/domain-electronics.jsonl news=TEXTS/domain-news.jsonl --dropout 0.1 --attention-dropout 0.1 "
-    "--out OUT/importance.html"
-)
 
 
 def mean_agreement(seen_KLH: torch.Tensor) -> float:
@@ -41,14 +33,10 @@ def jackknifed(seen_KLH: torch.Tensor, chance: float) -> dict[str, Any]:
     return from_error(whole - chance, error, count - 1, f"{count} domains")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--seconds", type=float, default=0.0)
-    given = parser.parse_args()
-    with (given.out / "importance-heads.csv").open(encoding="utf-8", newline="") as lines:
+def main(out: Path) -> None:
+    with (out / "importance-heads.csv").open(encoding="utf-8", newline="") as lines:
         heads = list(csv.DictReader(lines))
-    with (given.out / "importance.csv").open(encoding="utf-8", newline="") as lines:
+    with (out / "importance.csv").open(encoding="utf-8", newline="") as lines:
         views = list(csv.DictReader(lines))
     domains = list(dict.fromkeys(row["domain"] for row in heads))
 
@@ -71,9 +59,7 @@ def main() -> None:
             "cosine above that of shuffled importance": jackknifed(table("normalised"), shuffled),
             "rank correlation": jackknifed(ranks_KLH, 0.0),
         },
-        commands=[ANALYSIS, "python benchmarks/claims/importance.py OUT"],
-        seconds=given.seconds,
-        made_by=commit(),
+        out=out,
         remark=f"The mean cosine is {others:.2f}; shuffled importance has {shuffled:.2f} by chance, and two halves of "
         f"a domain's texts have {halves:.2f}: domains agree, but less than two samples of one domain do.",
         facts={
@@ -86,4 +72,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(Path(sys.argv[1]))

@@ -1,14 +1,18 @@
 """S1, S2: what an intermediate task gains before another, and whether two encoders gain from the same pairs.
 
-python benchmarks/claims/intermediate.py OUT COMMAND... [--seconds S] [--commit C] [--remark R]
+python benchmarks/claims/intermediate.py OUT
 
-OUT is the directory of `acclimate study stilt` from two encoders, of which the first is the one of S1.
+OUT is the directory of `acclimate study stilt` from two encoders, of which the first is the one of S1 and the second
+the same after DAPT, and dapt beside it that of DAPT.
 """
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import numpy as np
-from outcomes import arguments, commit, of_cell_means, of_cells, of_values, write
+from outcomes import adapted_once, of_cell_means, of_cells, of_values, write
 
 from acclimate.races.outcome import path_of, read_outcome
 from acclimate.statistics.significance import compare
@@ -16,9 +20,8 @@ from acclimate.studies.stilt import BASELINE
 from acclimate.tasks.metrics import metric_named
 
 
-def main() -> None:
-    given = arguments(named=False)
-    outcome = read_outcome(path_of(given.out, "stilt"))
+def main(out: Path) -> None:
+    outcome = read_outcome(path_of(out, "stilt"))
     cells = outcome.cells
     one, other = dict.fromkeys(result.model for result in outcome.results)
     pairs = [(each.row, each.column) for each in outcome.results if each.model == one and each.row != BASELINE]
@@ -56,15 +59,13 @@ def main() -> None:
     write(
         "stilt",
         figures,
-        commands=given.commands,
-        seconds=given.seconds,
-        made_by=given.commit or commit(),
-        losses=given.losses,
+        out=out,
+        losses={"adapted": adapted_once(out.parent / "dapt")},
         facts={"gains": gains},
         remark=f"Gains from {one} and from {other}, in points: {said}. Their correlation is {agree:+.2f}. {untaught} "
-        f"runs no better than a constant answer. {given.remark}",
+        "runs no better than a constant answer.",
     )
 
 
 if __name__ == "__main__":
-    main()
+    main(Path(sys.argv[1]))

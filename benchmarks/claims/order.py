@@ -1,6 +1,6 @@
 """G3: whether the ways of adapting come in the order that DGA's paper has, on the task AI.
 
-python benchmarks/claims/order.py OUT COMMAND... [--seconds S] [--commit C] [--remark R]
+python benchmarks/claims/order.py OUT
 
 OUT is the directory of `acclimate study dga AI` with all contestants of Table 2. The figure is Spearman's correlation,
 with the interval of Fisher's transformation (Bonett and Wright, 2000), which counts contestants as chance.
@@ -9,8 +9,10 @@ with the interval of Fisher's transformation (Bonett and Wright, 2000), which co
 from __future__ import annotations
 
 import math
+import sys
+from pathlib import Path
 
-from outcomes import POWER, arguments, commit, write
+from outcomes import POWER, adapted, write
 from scipy import stats
 
 from acclimate.races.outcome import path_of, read_outcome
@@ -32,9 +34,9 @@ PAPER = {
 }
 
 
-def main() -> None:
-    given = arguments(named=False)
-    cells = {result.row: result for result in read_outcome(path_of(given.out, "dga")).results if result.row in PAPER}
+def main(out: Path) -> None:
+    outcome = read_outcome(path_of(out, "dga"))
+    cells = {result.row: result for result in outcome.results if result.row in PAPER}
     means = {row: 100 * sum(score.test for score in cells[row].scores) / len(cells[row].scores) for row in PAPER}
     correlation = float(stats.spearmanr([*PAPER.values()], [*means.values()]).statistic)
     error = math.sqrt((1 + correlation**2 / 2) / (len(PAPER) - 3))  # of atanh(correlation)
@@ -54,15 +56,13 @@ def main() -> None:
                 "learnt": all(cell.learnt for cell in cells.values()),
             }
         },
-        commands=given.commands,
-        seconds=given.seconds,
-        made_by=given.commit or commit(),
-        losses=given.losses,
+        out=out,
+        losses={"adapted": adapted(outcome)},
         facts={"scores": {row: [100 * score.test for score in cell.scores] for row, cell in cells.items()}},
         remark=f"Scores: {said}; {sum(cell.untaught for cell in cells.values())} runs no better than a constant "
-        f"answer. {given.remark}",
+        "answer.",
     )
 
 
 if __name__ == "__main__":
-    main()
+    main(Path(sys.argv[1]))

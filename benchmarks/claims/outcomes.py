@@ -1,11 +1,10 @@
-"""What the scripts of this folder write: an outcome for docs/claims.py, with figures, commands, commit, date, cost."""
+"""What the scripts of this folder write: an outcome for docs/claims.py: figures, losses, commands, cost."""
 
 from __future__ import annotations
 
-import argparse
 import datetime
 import json
-import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,13 +13,21 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from acclimate.races.outcome import CellResult
+from acclimate.core.files import read_json
+from acclimate.jobs.job import DIRECTORY, JOB
+from acclimate.methods.scratch import FREQUENCIES, LAST
+from acclimate.races.outcome import CellResult, Outcome
+from acclimate.reports.table import DOMAIN_HEADING
 from acclimate.statistics.means import mean_difference
 from acclimate.statistics.power import measured
 from acclimate.statistics.significance import compare
 from acclimate.statistics.variance import LEVEL, noncentrality, resample
 from acclimate.tasks.metrics import metric_named
+from acclimate.training.checkpoint import read_log
 
+Pair = tuple[float, float]
+RUN = "claim.json"  # in a run's directory: what its outcomes say of it
+PLAIN = ("MLM", "TAPT")  # rows of studies that are adapted by masked language modelling alone
 OUTCOMES = Path(__file__).with_name("outcomes")
 POWER = 0.8
 
@@ -87,53 +94,77 @@ def of_cell_means(pairs: Sequence[tuple[CellResult, CellResult]], split: str) ->
     }
 
 
-def arguments(*, named: bool = True) -> argparse.Namespace:
-    """Return what the command line of a script says that turns a study into an outcome. named: False for a script that
-    writes one outcome alone. `losses`: those of `--adapted` and `--pretrained`, for `write`.
+def exact(value: float, over: str) -> dict[str, Any]:
+    """Return a number that no chance is in as a figure."""
+    return {"difference": value, "low": value, "high": value, "p": 0.0, "smallest": 0.0, "over": over}
+
+
+def adapted(outcome: Outcome) -> list[Pair]:
+    """Return the held-out losses on the domain before and after plain masked language modelling in a study, means over
+    its adaptations; [] if it has none.
     """
-    parser = argparse.ArgumentParser()
-    parser.add_argument("out", type=Path)
-    if named:
-        parser.add_argument("name")
-    parser.add_argument("commands", nargs="+")
-    parser.add_argument("--seconds", type=float, default=0.0)
-    parser.add_argument("--commit", default="")
-    parser.add_argument("--remark", default="")
-    for name, values in (("adapted", ("BEFORE", "AFTER")), ("pretrained", ("LOSS", "FREQUENCIES"))):
-        parser.add_argument(f"--{name}", nargs=2, type=float, metavar=values)
-    options = parser.parse_args()
-    options.losses = {name: pair for name in ("adapted", "pretrained") if (pair := getattr(options, name))}
-    return options
+    return [
+        (loss.loss - loss.difference, loss.loss)
+        for column in outcome.losses
+        for row, loss in column.by_row.items()
+        if row in PLAIN and column.name.startswith(DOMAIN_HEADING)
+        if loss.loss is not None and loss.difference is not None
+    ]
 
 
-def commit() -> str:
-    said = subprocess.run(["git", "rev-parse", "HEAD"], cwd=OUTCOMES.parent, check=True, capture_output=True, text=True)
-    return said.stdout.strip()
+def adapted_once(run: Path) -> list[Pair]:
+    """Return the losses of a run of masked language modelling in its first steps and in its last ones.
+
+    The text must be longer than the run: every step then reads texts that no step before it has read, so that its loss
+    is one on held-out text.
+    """
+    losses = [line["loss.mlm"] for line in read_log(run)]
+    return [(float(np.mean(losses[:LAST])), float(np.mean(losses[-LAST:])))]
+
+
+def pretrainings(out: Path, cells: Sequence[CellResult]) -> list[Path]:
+    """Return the directories of the pretrainings from random weights on which the scores of cells of a study rest."""
+    names = list(dict.fromkeys(job for cell in cells for job in cell.jobs))
+    for name in names:  # which grows
+        names += [needed for needed in read_json(job_of(out, name))["needs"].values() if needed not in names]
+    return [place for name in names if ((place := job_of(out, name).parent) / FREQUENCIES).exists()]
+
+
+def job_of(out: Path, name: str) -> Path:
+    """Return the file that says of a job of a study what its result depends on."""
+    return out / DIRECTORY / name / JOB
+
+
+def pretrained(places: Sequence[Path]) -> list[Pair]:
+    """Return the last loss of each pretraining, and that of word frequencies alone."""
+    records = [read_json(place / FREQUENCIES) for place in places]
+    return [(record["last loss"], record["frequencies"]) for record in records]
 
 
 def write(
     name: str,
     figures: Mapping[str, Mapping[str, Any]],
     *,
-    commands: Sequence[str],
-    seconds: float,
-    made_by: str,
+    out: Path,
     facts: Mapping[str, Any],
-    remark: str = "",
-    losses: Mapping[str, Sequence[float]] | None = None,
+    remark: str,
+    losses: Mapping[str, Sequence[Pair]] | None = None,
 ) -> None:
-    """Write the outcome. seconds: processor seconds of all commands; made_by: commit of the code that ran; facts: more
-    numbers, for readers; remark: sentences on them that the page repeats. losses, in nats, show what the claim needs:
-    `adapted`, held-out loss on the domain before and after plain masked language modelling; `pretrained`, the last loss
-    of pretraining and that of word frequencies alone (`frequencies.json`). Without them no claim that needs them holds.
+    """Write the outcome of the run in `out`, in which run_queue.py has written RUN: the encoder, the commands, their
+    processor seconds and the commit.
+
+    facts   more numbers, for readers; remark: sentences on them that the page repeats
+    losses  in nats, a pair for each run, show what the claim needs: `adapted`, held-out loss on the domain before and
+            after plain masked language modelling; `pretrained`, the last loss of a pretraining and that of word
+            frequencies alone. No claim that needs them holds without them
     """
+    about = read_json(out / RUN)
     stored = {
-        "commands": list(commands),
-        "commit": made_by,
+        **about,
+        "processor_seconds": round(about["processor_seconds"] + time.process_time(), 1),
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "processor_seconds": round(seconds, 1),
         "remark": remark.strip(),
-        "losses": losses or {},
+        "losses": {need: pairs for need, pairs in (losses or {}).items() if pairs},
         "figures": figures,
         "facts": facts,
     }

@@ -1,25 +1,24 @@
 """T1, T4, T5, T6: what TAPT, TAPTER and TAPTER with permuted vectors came to in `acclimate study tapter`.
 
-python benchmarks/claims/tapter.py OUT NAME COMMAND... [--seconds S] [--commit C]
+python benchmarks/claims/tapter.py OUT
 
-OUT is the directory of the study, NAME that of the outcome, COMMAND what made it (docs/claims.py has it). S: processor
-seconds that the study and its word vectors took. C: the commit by which the study ran. A study that has not ended
-yields T4 and T5, as far as adaptations are there.
+OUT is the directory of the study.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import sys
 from pathlib import Path
 from typing import Any
 
-from outcomes import arguments, commit, of_cells, of_values, write
+from outcomes import adapted, of_cells, of_values, write
 
 from acclimate.core import files
 from acclimate.models.loading import EMBEDDED, resolved
 from acclimate.models.word_embeddings import OVER, embedding_distances
-from acclimate.races.outcome import path_of, read_outcome
+from acclimate.races.outcome import Outcome, path_of, read_outcome
 from acclimate.text.corpus import Corpus
 
 TAPT, TAPTER, PERMUTED, UNTOUCHED = "TAPT", "TAPTER", "TAPTER permuted", "untouched"
@@ -27,7 +26,7 @@ DIFFERENCES = ((TAPT, UNTOUCHED), (TAPTER, TAPT), (TAPTER, PERMUTED), (TAPTER, U
 SETS = ("all pieces", "pieces of the texts")  # OVER, as docs/claims.py calls them
 
 
-def adapted(out: Path) -> dict[str, list[Path]]:
+def adaptations(out: Path) -> dict[str, list[Path]]:
     """Return contestant -> the directories of its finished adaptations, in the order of their seeds."""
     found: dict[str, list[Path]] = {}
     for line in (out / "plan.jsonl").read_text("utf-8").splitlines():
@@ -44,9 +43,8 @@ def fell(run: Path, term: str) -> float:
     return float(1 - curve[-1]["dev"][term] / curve[0]["dev"][term])
 
 
-def scored(out: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+def scored(outcome: Outcome) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the differences of scores as figures, in points, and what the contestants scored."""
-    outcome = read_outcome(path_of(out, "tapter"))
     cells = {result.row: result for result in outcome.results}
     figures: dict[str, Any] = {}
     for contestant, reference in DIFFERENCES:
@@ -62,13 +60,11 @@ def scored(out: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     return figures, facts
 
 
-def main() -> None:
-    given = arguments()
-    runs = adapted(given.out)
-    figures: dict[str, Any] = {}
-    facts: dict[str, Any] = {}
-    if path_of(given.out, "tapter").is_file():
-        figures, facts["scores"] = scored(given.out)
+def main(out: Path) -> None:
+    outcome = read_outcome(path_of(out, "tapter"))
+    runs = adaptations(out)
+    figures, scores = scored(outcome)
+    facts: dict[str, Any] = {"scores": scores}
 
     falls = [(fell(run, "embedding"), fell(run, "mlm")) for run in runs[TAPTER]]
     over = f"{len(falls)} adaptations"
@@ -76,12 +72,10 @@ def main() -> None:
         [a - b for a, b in falls], over
     )
     facts["relative fall of the second term and of the first"] = falls
-    facts["the same of permuted vectors"] = [
-        (fell(run, "embedding"), fell(run, "mlm")) for run in runs.get(PERMUTED, [])
-    ]
+    facts["the same of permuted vectors"] = [(fell(run, "embedding"), fell(run, "mlm")) for run in runs[PERMUTED]]
 
     read = files.read_json(runs[TAPT][0] / "job.json")["contents"]["corpus"]
-    [texts] = [each for each in map(Corpus, (given.out / "corpora").iterdir()) if each.hash == read]
+    [texts] = [each for each in map(Corpus, (out / "corpora").iterdir()) if each.hash == read]
     untouched = resolved(EMBEDDED)
     moved = {
         name: [
@@ -97,31 +91,21 @@ def main() -> None:
         facts[f"mean distance, {name}"] = {
             contestant: [each[which].mean for each in distances] for contestant, distances in moved.items()
         }
-    remarks = []
-    if "scores" in facts:
-        means = (f"{name} {sum(each['test']) / len(each['test']):.1f}" for name, each in facts["scores"].items())
-        untaught = sum(each["learnt nothing"] for each in facts["scores"].values())
-        remarks.append(f"Scores on test: {', '.join(means)}; {untaught} runs no better than a constant answer.")
-    further = (math.exp(figures[f"ratio of distances, {name}"]["difference"]) for name in SETS)
-    remarks.append(
-        "Embeddings moved {:.2f} times as far as under TAPT over all pieces, {:.2f} over the texts'.".format(*further)
-    )
-    if moved.get(PERMUTED):
-        means = {
-            name: sum(each[OVER[1]].mean for each in distances) / len(distances) for name, distances in moved.items()
-        }
-        remarks.append(f"Permuted vectors moved them {means[PERMUTED] / means[TAPT]:.2f} times as far over the texts'.")
+    means = ", ".join(f"{name} {sum(each['test']) / len(each['test']):.1f}" for name, each in scores.items())
+    untaught = sum(each["learnt nothing"] for each in scores.values())
+    further = [math.exp(figures[f"ratio of distances, {name}"]["difference"]) for name in SETS]
+    permuted, tapt = (sum(each[OVER[1]].mean for each in moved[name]) / len(moved[name]) for name in (PERMUTED, TAPT))
     write(
-        given.name,
+        "tapter-ncbi",
         figures,
-        commands=given.commands,
-        seconds=given.seconds,
-        made_by=given.commit or commit(),
-        losses=given.losses,
+        out=out,
+        losses={"adapted": adapted(outcome)},
         facts=facts,
-        remark=" ".join([*remarks, given.remark]),
+        remark=f"Scores on test: {means}; {untaught} runs no better than a constant answer. Under TAPTER, embeddings "
+        f"moved {further[0]:.2f} times as far as under TAPT over all pieces, {further[1]:.2f} over the texts'. "
+        f"Permuted vectors moved the texts' {permuted / tapt:.2f} times as far.",
     )
 
 
 if __name__ == "__main__":
-    main()
+    main(Path(sys.argv[1]))

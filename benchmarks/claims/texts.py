@@ -21,7 +21,7 @@ GENERAL = ("wikipedia", "books", "news")  # domains
 FILES: dict[str, tuple[tuple[str, ...], int]] = {
     "biomedical": (("biomed",), 60_000_000),  # vocabularies: two texts of equal length
     "general": (GENERAL, 60_000_000),
-    "mixed": ((*GENERAL, "biomed", "reviews", "cs"), 120_000_000),  # TLM retrieves from text of all domains
+    "mixed": ((*GENERAL, "biomed", "reviews", "cs"), 400_000_000),  # TLM retrieves from all text
     "abstracts": (("biomed_ohsumed", "biomed_bionlp_detok", "biomed_anatem"), 20_000_000),  # small pretrainings
     "full-texts": (("biomed_pmc_rct", "biomed_craft_fulltext"), 20_000_000),
     "domain-acl": (("cs_acl_abstracts",), 3_000_000),  # importance of heads: stand-ins for the paper's six domains
