@@ -305,9 +305,9 @@ def assert_licensed(shipment: Path, handed_over: Path) -> None:
     """Both directories have the embedded encoder's licence, and the card names the encoder."""
     for place in (shipment, handed_over):
         assert all((place / file).read_text() == f"{file} of these weights" for file in ("LICENSE", "NOTICE"))
-    assert (
-        f"the embedded encoder of acclimate (SHA-256 of its weights: {WEIGHTS})" in (shipment / "README.md").read_text()
-    )
+    card = (shipment / "README.md").read_text()
+    assert f"the embedded encoder of acclimate (SHA-256 of its weights: {WEIGHTS})" in card
+    assert "is under the Apache License 2.0: keep LICENSE and NOTICE." in card
 
 
 def assert_predicted(directory: Path, race: SimpleNamespace, kind: str) -> None:

@@ -43,13 +43,10 @@ def render_baseline(
     language: tuple[str, ...],
 ) -> str:
     """Return the card as the text of README.md. score: of the test; dev: the score there; calibration: a
-    <<<<<<< HEAD
-        sentence on the probabilities, or ""; encoder_license: as of `Card`
-    =======
-        sentence on the probabilities, or ""; origin: a sentence on the encoder of TF-IDF + encoder, or ""
-    >>>>>>> release
+    sentence on the probabilities, or ""; origin: a sentence on the encoder of TF-IDF + encoder, or "";
+    encoder_license: as of `Card`
 
-        Raises ValueError if the hub would refuse its metadata.
+    Raises ValueError if the hub would refuse its metadata.
     """
     report = report_of(outcome)
     settings = dict(report.facts.given.get(score.contestant, {}))
