@@ -529,7 +529,7 @@ def origin_facts(model: str | os.PathLike[str]) -> dict[str, str]:
     """
     if (name := os.fspath(model)) in (EMBEDDED, str(FOLDER)):
         return {"origin": EMBEDDED, "origin_weights": sha256_of_input(FOLDER / "model.safetensors")}
-    directory = Path(model).expanduser()
+    directory = Path(os.path.expanduser(model))
     if not name or not directory.is_dir():
         return {"origin": name} if isinstance(model, str) and HUB_ID.fullmatch(model) else {}
     about = read_json(directory / formats.PROVENANCE) if (directory / formats.PROVENANCE).exists() else None
@@ -542,7 +542,7 @@ def copy_licence(model: str | os.PathLike[str], directory: Path) -> None:
     encoder or was made from it. They are those of the weights that it was made from, also after an upgrade.
     """
     if origin(model) == EMBEDDED:
-        source = FOLDER if model == EMBEDDED else Path(model).expanduser()
+        source = FOLDER if model == EMBEDDED else Path(os.path.expanduser(model))
         for file in (source / name for name in LICENCE_FILES if (source / name).is_file()):
             shutil.copyfile(file, directory / file.name)
 
