@@ -279,7 +279,10 @@ def test_a_dataset_can_be_raw_text_and_tlms_released_files_are_read_by_name(onli
 
 @pytest.mark.parametrize(("label", "kind"), [("code", "auto"), ("score", "score"), ("late", "auto")])
 def test_a_csv_file_of_the_hub_is_read_as_a_file_here(online, label, kind, monkeypatch, tmp_path):
-    rows = [f"{'long ' * 9_999}{n},,{n % 2:03},{n / 4},{'b' if n % 2 and n > 30 else 1}" for n in range(60)]
+    rows = [
+        f"{'long ' * 9_999}{n},{'' if n else 'x'},{n % 2:03},{n / 4},{'b' if n % 2 and n > 30 else 1}"
+        for n in range(60)
+    ]
     content = "\n".join(["text,pair,code,score,late", *rows]).encode()
     repository = REPOSITORIES["yxchar/sciie-tlm"]
     monkeypatch.setitem(repository, "files", {**repository["files"], "rows.csv": content})

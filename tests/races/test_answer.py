@@ -46,7 +46,7 @@ def views(report, tmp_path, monkeypatch):
         simple = next(score for score in shown.outcome.scores if score.contestant == studies.SIMPLE)
         about = {"name": "Genes", "kind": "sequence", "labels": ("a", "b"), "examples": lambda split: ()}
         task = cast(Prepared, SimpleNamespace(sizes={"train": 9, "dev": 3, "test": 4}, **about))
-        words: dict[str, Any] = {"calibration": "", "license": "", "encoder_license": "", "language": ()}
+        words: dict[str, Any] = {"calibration": "", "origin": "", "license": "", "encoder_license": "", "language": ()}
         return {
             "text": race_report.text_of(shown, 200),
             "page": race_report.race_page(shown).as_html(),

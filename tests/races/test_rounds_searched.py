@@ -50,7 +50,9 @@ def _made_up(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def entries_of(rates: tuple[float, ...], *, seeds: int = 2) -> Entries:
     recipe = RaceRecipe(seeds=seeds, search=SearchRecipe(rates=rates))
-    materials: Any = SimpleNamespace(task=SimpleNamespace(examples=lambda split: []), fold=None)
+    materials: Any = SimpleNamespace(
+        task=SimpleNamespace(examples=lambda split: [], hashes={}), fold=None, identity=lambda: "model"
+    )
     return Entries(recipe, materials, None, dict.fromkeys(NAMES), {}, {}, {}, None)
 
 

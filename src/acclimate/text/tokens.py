@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import numpy as np
 import tokenizers
-from scipy.special import entr
 
 from acclimate.core.files import DamagedError, read_object, read_record, write_json, write_record
 from acclimate.core.machines import map_processes
@@ -84,6 +83,8 @@ def loss_of_frequencies(tokens: Tokens, *, masked: float = 0.8, random: float = 
 
     masked, random  shares of the predicted pieces that become the mask and a random piece
     """
+    from scipy.special import entr  # takes longer to load than all else of this file
+
     counts = np.bincount(tokens.ids[:_COUNTED], minlength=tokens.vocabulary)
     ordinary = np.ones(len(counts), bool)
     ordinary[list(tokens.special)] = False
