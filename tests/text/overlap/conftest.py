@@ -1,4 +1,4 @@
-"""Every test of this folder runs twice: with what few texts are compared by, and with the compiled loops."""
+"""Tests of this folder run twice, but for two long ones: by what compares few texts, and by the compiled loops."""
 
 import pytest
 

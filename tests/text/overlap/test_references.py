@@ -195,6 +195,7 @@ def test_more_hits_than_there_was_room_for():
     assert kinds(long + " x", long, near=0) == [("13-gram", 1.0)]
 
 
+@pytest.mark.parametrize("amount", ["many"], indirect=True)
 def test_texts_are_read_as_they_are_needed_and_not_kept():
     read = 0
 
@@ -293,6 +294,7 @@ def test_pairs_are_the_same_where_both_texts_are_in_either_order():
     assert duplicate_pairs([(one, None), (other, None), (one, None)]) == [0, 1, 0]
 
 
+@pytest.mark.parametrize("amount", ["many"], indirect=True)
 def test_many_copies_of_a_text_are_one_group():
     texts = [f"{text(0, 60)} {number}" for number in range(3000)]  # more pairs than are looked at in a go
     assert duplicate_groups(texts) == [0] * 3000
