@@ -199,7 +199,7 @@ TAPTER_NOTE = (
     "unclipped. The public vectors are those of our general text."
 )
 AFTER_DAPT = NCBI.replace("--model embedded", "--model RUNS/dapt/checkpoint").replace(TAPTER_ARMS, TAPTER_ALONE)
-MENTIONS = 960  # in NCBI-disease's test set; mentions stand in for items, of which entity F1 has no fixed number
+MENTIONS = 960  # in NCBI-disease's test set; mentions are counted as items, of which entity F1 has no fixed number
 NCBI_POWER = of_a_study(MENTIONS, 5, 0.8)
 SQUAD = (
     "acclimate study tapter 'SQuAD 1.1' --data DIR --model embedded --out OUT --max-tokens 256 rows=4000 seeds=6 adapt_seeds=3 "

@@ -105,7 +105,10 @@ def test_other_scripts_turn_runs_into_outcomes(script, tmp_path, monkeypatch):
     monkeypatch.setattr(tapter, "adaptations", lambda out: runs)
     monkeypatch.setattr(tapter, "fell", lambda run, term: 1 / next(values))
     monkeypatch.setattr(tapter, "Corpus", lambda path: SimpleNamespace(hash="hash", documents=tuple))
-    distances = lambda *_: dict.fromkeys(OVER, SimpleNamespace(mean=1 / next(values)))  # noqa: E731
+
+    def distances(*_):
+        return dict.fromkeys(OVER, SimpleNamespace(mean=1 / next(values)))
+
     monkeypatch.setattr(tapter, "embedding_distances", distances)
     tapter.main(out)
     script("after_dapt").main(made_up_run(tmp_path / "after", "tapter", of["tapter"]))
@@ -115,9 +118,14 @@ def test_other_scripts_turn_runs_into_outcomes(script, tmp_path, monkeypatch):
     for seed in "01":
         (out / seed).mkdir()
         (out / seed / "frequencies.json").write_text('{"last loss": 5.0, "frequencies": 6.8}')
-    seen = lambda: SimpleNamespace(twin=False, kinds=0, positional=1 / next(values), vertical=0)  # noqa: E731
-    found = lambda places, *_, **__: SimpleNamespace(heads=[seen() for _ in (*places, "")])  # noqa: E731
-    monkeypatch.setattr(heads, "analyse_heads", found)
+
+    def analysis(checkpoints, *_, **__):
+        shares = (1 / next(values) for _ in (*checkpoints, ""))
+        return SimpleNamespace(
+            heads=[SimpleNamespace(twin=False, kinds=0, positional=share, vertical=0) for share in shares]
+        )
+
+    monkeypatch.setattr(heads, "analyse_heads", analysis)
     monkeypatch.setattr(heads, "sample_texts", lambda *_, **__: ())
     heads.main(out, Path("texts"))
 
@@ -146,10 +154,11 @@ def test_other_scripts_turn_runs_into_outcomes(script, tmp_path, monkeypatch):
     soft_mask = script("soft_mask")
     monkeypatch.setattr(soft_mask, "corpus", lambda *_: tmp_path)
     monkeypatch.setattr(soft_mask, "measured_every", lambda *_, **__: nullcontext())
-    path = lambda arm, seed, *_: [  # noqa: E731
-        soft_mask.Look(0, 4.0, 3.0),
-        soft_mask.Look(600, 3.0, 3 + len(arm) / 99 + seed / (98 - len(arm))),
-    ]
+
+    def path(arm, seed, *_):
+        end = 3 + len(arm) / 99 + seed / (98 - len(arm))
+        return [soft_mask.Look(0, 4.0, 3.0), soft_mask.Look(600, 3.0, end)]
+
     monkeypatch.setattr(soft_mask, "path", path)
     soft_mask.main(tmp_path, made_up_run(tmp_path / "mask", "", []))
 

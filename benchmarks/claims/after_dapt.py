@@ -38,7 +38,7 @@ def main(out: Path) -> None:
         before["difference"] - after["difference"], sum(error**2 for error in errors) ** 0.5, freedom, after["over"]
     )
     scores = {row: [100 * score.test for score in cell.scores] for row, cell in cells.items()}
-    means = ", ".join(f"{row} {sum(each) / len(each):.1f}" for row, each in scores.items())
+    means = ", ".join(f"{row} {sum(points) / len(points):.1f}" for row, points in scores.items())
     write(
         "tapter-after-dapt",
         {

@@ -29,18 +29,18 @@ def main(out: Path, file: Path) -> None:
     looking: dict[str, list[float]] = {}
     for name, directories in runs.items():
         checkpoints = [str(directory / "checkpoint") for directory in directories]
-        found = [each for each in analyse_heads(checkpoints, texts, source=file.name).heads if not each.twin]
-        shares[name] = [float(np.mean(each.kinds != OTHER)) for each in found]
-        looking[name] = [float(np.mean(each.positional + each.vertical)) for each in found]
-    parts = [float(np.var(each, ddof=1)) / len(each) for each in looking.values()]
-    freedoms = [len(each) - 1 for each in shares.values()]
+        heads = [head for head in analyse_heads(checkpoints, texts, source=file.name).heads if not head.twin]
+        shares[name] = [float(np.mean(head.kinds != OTHER)) for head in heads]
+        looking[name] = [float(np.mean(head.positional + head.vertical)) for head in heads]
+    parts = [float(np.var(sums, ddof=1)) / len(sums) for sums in looking.values()]
+    freedoms = [len(runs) - 1 for runs in shares.values()]
     squares = sum(part**2 / freedom for part, freedom in zip(parts, freedoms, strict=True))
     if not squares:
         raise ValueError(f"the checkpoints of each kind have equal shares: {looking}. There is no chance to count")
     difference = float(np.mean(looking["TLM"]) - np.mean(looking["pretrained"]))
     over = " and ".join(str(len(directories)) for directories in runs.values()) + " encoders"
-    places = {name: ", ".join(f"{share:.0%}" for share in each) for name, each in shares.items()}
-    maxima = {name: f"{float(np.mean(each)):.0%}" for name, each in looking.items()}
+    places = {name: ", ".join(f"{share:.0%}" for share in runs) for name, runs in shares.items()}
+    maxima = {name: f"{float(np.mean(sums)):.0%}" for name, sums in looking.items()}
     write(
         "tlm-heads",
         {

@@ -24,8 +24,8 @@ def main(out: Path) -> None:
     outcome = read_outcome(path_of(out, "stilt"))
     cells = outcome.cells
     one, other = dict.fromkeys(result.model for result in outcome.results)
-    pairs = [(each.row, each.column) for each in outcome.results if each.model == one and each.row != BASELINE]
-    of_entities = {each.column for each in outcome.results if each.task.kind == "tokens"}
+    pairs = [(cell.row, cell.column) for cell in outcome.results if cell.model == one and cell.row != BASELINE]
+    of_entities = {cell.column for cell in outcome.results if cell.task.kind == "tokens"}
     figures = {
         "entity tasks after another entity task against directly": of_cell_means(
             [
@@ -53,7 +53,7 @@ def main(out: Path) -> None:
             excess.append(apart**2 - sum(error**2 for error in errors))
     learnt_by_all = of_values(excess, f"{len(excess)} pairs")
     figures["spread of a pair's gains between encoders, above chance"] = learnt_by_all
-    agree = float(np.corrcoef([list(each.values()) for each in gains.values()])[0, 1])
+    agree = float(np.corrcoef([list(by_pair.values()) for by_pair in gains.values()])[0, 1])
     said = "; ".join(f"{pair} {gains[one][pair]:+.1f} and {gains[other][pair]:+.1f}" for pair in gains[one])
     untaught = sum(cell.untaught for cell in outcome.results)
     write(

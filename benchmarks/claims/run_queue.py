@@ -3,7 +3,7 @@
 python benchmarks/claims/run_queue.py DIR TEXTS RUNS [--dry-run]
 
 DIR has the datasets, TEXTS the raw texts by texts.py. RUNS gets a folder for the encoder, named by its identity, with a
-directory for each run and its log. Two runs go on at a time, each with one thread. A run is skipped if its outcomes are
+directory for each run and its log. Two runs work at a time, each with one thread. A run is skipped if its outcomes are
 stored for this encoder and these commands. The same command continues where the queue was stopped. --dry-run prints the
 commands and their cost.
 """
@@ -97,14 +97,14 @@ class Queue:
         """Return a command with its paths, for this interpreter."""
         places = {**self.places, "OUT": self.places["RUNS"] / run.out}
         program, *words = shlex.split(command)
-        words = [re.sub(rf"\b({'|'.join(places)})\b", lambda found: str(places[found[1]]), word) for word in words]
+        words = [re.sub(rf"\b({'|'.join(places)})\b", lambda match: str(places[match[1]]), word) for word in words]
         return [sys.executable, *(["-m", "acclimate"] if program == "acclimate" else []), *words]
 
     def start(self, run: Any, command: str) -> subprocess.Popen[bytes]:
         """Start a command, after writing what an outcome says of its run."""
         out = self.places["RUNS"] / run.out
         out.mkdir(parents=True, exist_ok=True)
-        seconds = sum(self.entry(one, each)["seconds"] for one in run.with_needs() for each in one.commands)
+        seconds = sum(self.entry(one, command)["seconds"] for one in run.with_needs() for command in one.commands)
         head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, check=True, capture_output=True, text=True)
         about = {"encoder": self.encoder, "commands": self.commands(run), "commit": head.stdout.strip()}
         write_json(out / outcomes.RUN, about | {"processor_seconds": seconds})

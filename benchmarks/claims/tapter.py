@@ -75,11 +75,11 @@ def main(out: Path) -> None:
     facts["the same of permuted vectors"] = [(fell(run, "embedding"), fell(run, "mlm")) for run in runs[PERMUTED]]
 
     read = files.read_json(runs[TAPT][0] / "job.json")["contents"]["corpus"]
-    [texts] = [each for each in map(Corpus, (out / "corpora").iterdir()) if each.hash == read]
+    [texts] = [corpus for corpus in map(Corpus, (out / "corpora").iterdir()) if corpus.hash == read]
     untouched = resolved(EMBEDDED)
     moved = {
         name: [
-            embedding_distances(untouched, str(run / "checkpoint"), (each.text for each in texts.documents()))
+            embedding_distances(untouched, str(run / "checkpoint"), (document.text for document in texts.documents()))
             for run in directories
         ]
         for name, directories in runs.items()
@@ -89,12 +89,12 @@ def main(out: Path) -> None:
         ratios = [math.log(ours[which].mean / theirs[which].mean) for ours, theirs in pairs]
         figures[f"ratio of distances, {name}"] = of_values(ratios, f"{len(ratios)} adaptations")
         facts[f"mean distance, {name}"] = {
-            contestant: [each[which].mean for each in distances] for contestant, distances in moved.items()
+            contestant: [run[which].mean for run in distances] for contestant, distances in moved.items()
         }
-    means = ", ".join(f"{name} {sum(each['test']) / len(each['test']):.1f}" for name, each in scores.items())
-    untaught = sum(each["learnt nothing"] for each in scores.values())
+    means = ", ".join(f"{name} {sum(row['test']) / len(row['test']):.1f}" for name, row in scores.items())
+    untaught = sum(row["learnt nothing"] for row in scores.values())
     further = [math.exp(figures[f"ratio of distances, {name}"]["difference"]) for name in SETS]
-    permuted, tapt = (sum(each[OVER[1]].mean for each in moved[name]) / len(moved[name]) for name in (PERMUTED, TAPT))
+    permuted, tapt = (sum(run[OVER[1]].mean for run in moved[name]) / len(moved[name]) for name in (PERMUTED, TAPT))
     write(
         "tapter-ncbi",
         figures,

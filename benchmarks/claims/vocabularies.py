@@ -50,10 +50,10 @@ def main(data: Path, out: Path) -> None:
             facts[dataset.name][name] = {"tokens": tokens, "pieces": per_word}
 
     def saved(what: str) -> dict[str, Any]:
-        shares = [100 * (1 - each[BIOMEDICAL][what] / each[GENERAL][what]) for each in facts.values()]
+        shares = [100 * (1 - text[BIOMEDICAL][what] / text[GENERAL][what]) for text in facts.values()]
         return of_values(shares, f"{len(shares)} datasets")
 
-    means = {name: sum(each[name]["pieces"] for each in facts.values()) / len(facts) for name in readers}
+    means = {name: sum(text[name]["pieces"] for text in facts.values()) / len(facts) for name in readers}
     remark = ", ".join(f"{mean:.2f} under the {name} vocabulary" for name, mean in means.items())
     write(
         "vocabularies",

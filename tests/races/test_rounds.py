@@ -195,7 +195,7 @@ def test_adapting_is_shortened_at_the_pace_of_the_untouched_models_fine_tuning(t
     assert any("Adapting sees " in note and "with which the race began" in note for note in planned.notes)
     run_race(two, materials, run, command="acclimate race")
     assert recorded(run).rounds == 2
-    assert adaptations() == adapted, "without a budget the race goes on with its lengths"
+    assert adaptations() == adapted, "without a budget the race keeps its lengths"
     assert dry_run(race.design(two, materials), run).jobs_left == 0
 
 

@@ -15,7 +15,7 @@ from acclimate.jobs.job import DIRECTORY, JOB
 def emptied_if_refused(out: Path) -> Iterator[None]:
     """If the block raises ValueError before it trains a model in a directory that was empty, empty the directory again.
 
-    So a race that is refused, for instance for a corpus without text, does not stand in the way of the next one.
+    So a race that is refused, for instance for a corpus without text, does not block the next one.
     The lock, which this process holds, stays.
     """
 

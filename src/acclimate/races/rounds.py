@@ -229,7 +229,7 @@ class _Race:
         if self.evaluate is None or self.complete < FIRST:
             return False
         evaluate, race = self.evaluate, self.race
-        key = f"{KEY}{self.complete}"  # whoever failed by then: the level counts all contestants of the race
+        key = f"{KEY}{self.complete}"  # failed contestants do not change it: the level counts them too
         evaluation = Evaluation(**decided(self.run, key, lambda: asdict(replace(evaluate(self.result()), race=race))))
         note = f"{evaluation.kind}; the race {'ends' if evaluation.end else 'continues'}"
         self.watch(Progress(f"evaluation of round {self.complete}", 0, 0, "steps", {"note": note}))
@@ -541,7 +541,7 @@ def kept_lengths(entries: Entries, run: Path) -> Lengths | None:
 
 
 def lengths_without_limit(entries: Entries, run: Path) -> Lengths | None:
-    """Return the lengths with which a race goes on without a budget: those that `keep_lengths` wrote down. Of several
+    """Return the lengths with which a race continues without a budget: those that `keep_lengths` wrote down. Of several
     adaptations there are as many as the recipe states, since adapting has its full length then.
     """
     lengths = kept_lengths(entries, run)
@@ -565,8 +565,8 @@ def as_raced(search: Search, run: Path, *, rounds: int | None = None) -> Entries
     """
     entries = order_contestants(search.entries)
     if search.budget is None:
-        kept = lengths_without_limit(entries, run) if search.rounds else None
-        return search.entries if kept is None else shortened(entries, kept)
+        lengths = lengths_without_limit(entries, run) if search.rounds else None
+        return search.entries if lengths is None else shortened(entries, lengths)
     lengths = lengths_of(entries, run, search.budget, records=False)
     if not lengths.contestants:
         return cut_to_rounds(replace(only(entries, [UNTOUCHED]), fine_tunes=False), run, 1)

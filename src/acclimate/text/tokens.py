@@ -89,9 +89,9 @@ def loss_of_frequencies(tokens: Tokens, *, masked: float = 0.8, random: float = 
     ordinary = np.ones(len(counts), bool)
     ordinary[list(tokens.special)] = False
     shares_V = counts[ordinary] / max(1, counts[ordinary].sum())
-    kept, drawn = max(0.0, 1 - masked - random), random / max(1, len(shares_V))
-    shown_as = entr(kept + drawn) + (len(shares_V) - 1) * entr(drawn)
-    return float(entr(shares_V).sum() + shown_as - entr(kept * shares_V + drawn).sum())
+    unchanged, drawn = max(0.0, 1 - masked - random), random / max(1, len(shares_V))
+    shown_as = entr(unchanged + drawn) + (len(shares_V) - 1) * entr(drawn)
+    return float(entr(shares_V).sum() + shown_as - entr(unchanged * shares_V + drawn).sum())
 
 
 def build_tokens(

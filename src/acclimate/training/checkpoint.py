@@ -392,8 +392,9 @@ def _load(objective: Objective, optimiser: torch.optim.Optimizer, path: Path) ->
     parameters = dict(objective.named_parameters())
     with torch.no_grad(), safe_open(path, framework="pt") as file, unsharded(objective):
         places = _tensors_of(objective)
-        _check_names(path.parent, {key: file.get_slice(key).get_shape() for key in file.keys()}, places, parameters)  # noqa: SIM118
-        for key in file.keys():  # noqa: SIM118  a safetensors handle is no mapping
+        shapes = {key: file.get_slice(key).get_shape() for key in file.keys()}  # noqa: SIM118  a handle is no mapping
+        _check_names(path.parent, shapes, places, parameters)
+        for key in shapes:
             kind, _, place = key.partition(".")
             value = file.get_tensor(key)
             if kind == "model":
