@@ -90,10 +90,10 @@ def main(out: Path, name: str) -> None:
         flop = 6 * about["tokens"] * about["parameters"]  # as the paper counts, like PAPERS_FLOP
         [ours] = [result.facts[PAPERS_FLOP] for result in outcome.results if result.row == "TLM"]
         figures["FLOP of pretraining that encoder against TLM"] = exact(math.log(flop / ours), "one first stage")
-    cells = {f"{result.column}: {result.row}": result for result in outcome.results if result.shown}
-    scores = {row: [100 * score.test for score in cell.scores] for row, cell in cells.items()}
+    results = {f"{result.column}: {result.row}": result for result in outcome.results if result.shown}
+    scores = {row: [100 * score.test for score in cell.scores] for row, cell in results.items()}
     means = (f"{row} {sum(points) / len(points):.1f}" for row, points in scores.items())
-    untaught = sum(cell.untaught for cell in cells.values())
+    untaught = sum(cell.untaught for cell in results.values())
     losses = adapted_once(out / ADAPTATIONS[name]) if name in ADAPTATIONS else adapted(outcome)
     write(
         name,
