@@ -131,8 +131,8 @@ def dry_run(design: Design, out: Path, *, watch: Watch = unwatched) -> DryRun:
                 ordered = order_contestants(entries)
                 lengths = lengths_of(ordered, out, search.budget, records=False)
                 notes += notes_on(lengths, ordered, search.budget)
-            elif search.rounds and (lengths := lengths_without_limit(entries, out)) is not None:
-                notes += notes_on(lengths, entries, None)
+            elif search.rounds and (earlier_lengths := lengths_without_limit(entries, out)) is not None:
+                notes += notes_on(earlier_lengths, entries, None)
             if search.rounds:
                 entries = as_raced(search, out)
             foreseen = foreseen_jobs(entries, out)
